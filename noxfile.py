@@ -15,6 +15,7 @@ import os
 import platform
 import shutil
 import subprocess
+import sys
 import time
 import tomllib
 from collections.abc import Callable
@@ -24,8 +25,13 @@ from typing import NoReturn
 import nox
 
 ROOT = Path(__file__).parent
+sys.path.insert(0, str(ROOT / "tests"))
+from changed_tests import changed, selected  # noqa: E402 (nox leaves the project off the path)
+from system_packages import BUILD_KERBEROS, missing, needs, packages  # noqa: E402
+
 PROJECT = nox.project.load_toml("pyproject.toml")
-BUDGET = tomllib.loads((ROOT / "tests" / "budget.toml").read_text())["minutes"]
+_BUDGET_FILE = tomllib.loads((ROOT / "tests" / "budget.toml").read_text())
+BUDGET, UNCOUNTED = _BUDGET_FILE["minutes"], _BUDGET_FILE["uncounted"]
 SUPPORTED = ("3.11", "3.12", "3.13")
 EVERYTHING = ".[local,examples,zookeeper,haproxy,schedule,keystore]"
 WITH_YARN = ".[local,examples,zookeeper,haproxy,schedule,yarn,kerberos,keystore,pack]"
@@ -36,10 +42,12 @@ BOTH_CORES = ("-n", "2", "--dist", "worksteal")
 BY_FILE = ("-n", "2", "--dist", "loadfile")
 # Without the tests that say nothing of an interpreter, or of a library's version.
 SHORT = ("-k", "not properties and not yarn_core and not yarn_laws and not mutations")
+WITHOUT_SERVERS = "not triton and not discovery and not security and not observe"
 # Pure code needs attrs and nothing else, which all other code needs, too.
 PURE = tuple(f"--ignore=tests/unit/{name}" for name in ("domain", "simulator", "plain"))
 OLDER_HADOOP = "3.3.6"
 """The last of the line before the one that `tarn sandbox` fetches by itself."""
+SPELLED = ("src", "examples", "docs", "changelog.d", *(path.name for path in ROOT.glob("*.md")))
 BANNED_NAMES = {"base.py", "common.py", "helpers.py", "manager.py", "misc.py", "utils.py"}
 
 nox.options.sessions = ["lint", "types", "layers", "unit", "contract", "local"]
@@ -65,19 +73,18 @@ ONE = PRESENT[0] if PRESENT else SUPPORTED[0]
 # The oldest and the newest; `nox -s unit --extra-pythons 3.12` adds one between.
 ENDS = list(dict.fromkeys((PRESENT[0], PRESENT[-1]))) if PRESENT else [ONE]
 
-# .ci/run neither measures nor compares; all that takes knox_jar its minutes is the first download;
-# the last four run beside others
-UNCOUNTED = ("bench", "policies", "knox_jar", "endurance", "docker", "observe", "limits")
 if sum(BUDGET.values()) - sum(BUDGET[name] for name in UNCOUNTED) >= 70:
     raise SystemExit("tests/budget.toml: the sum must stay under 70 minutes")
 
 
 def budgeted(session_function: Callable[[nox.Session], None]) -> Callable[[nox.Session], None]:
-    """Hold a session to its minutes."""
+    """Hold a session to its minutes, and let it say first which system packages it needs."""
 
     @functools.wraps(session_function)
     def run(session: nox.Session) -> None:
         began_s = time.monotonic()
+        if line := needs(session_function.__name__):
+            session.log(line)
         session_function(session)
         minutes = (time.monotonic() - began_s) / 60
         budget = BUDGET[session_function.__name__]
@@ -137,13 +144,11 @@ def _hadoop(session: nox.Session, version: str = "") -> tuple[dict[str, str], li
 
 def _install_with_kerberos(session: nox.Session, *what: str) -> None:
     """Install what needs `gssapi`, which comes as source only on Linux: it is compiled here."""
-    package = {"krb5-config": "libkrb5-dev", "gcc": "gcc libc6-dev"}
-    missing = [program for program in package if shutil.which(program) is None]
-    if missing:
+    lacking = missing(BUILD_KERBEROS)
+    if lacking:
         session.error(
-            f"{', '.join(missing)} not found: the Python module gssapi is compiled from source, "
-            "with the headers of MIT Kerberos. On Debian: "
-            f"apt-get install {' '.join(package[program] for program in missing)} python3-dev"
+            f"{', '.join(lacking)} not found: the Python module gssapi is compiled from source, "
+            f"with the headers of MIT Kerberos. On Debian: apt-get install {packages(lacking)}"
         )
     session.install(*what)
 
@@ -156,14 +161,16 @@ def _folders(*names: str) -> list[str]:
 @nox.session(python=ONE)
 @budgeted
 def lint(session: nox.Session) -> None:
-    """Ruff, its formatter, spelling, and names that refuse nothing."""
+    """Ruff, its formatter, spelling, and names that refuse nothing or exist twice."""
     session.install(*_group("lint"))
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
-    session.run("codespell", "src", "examples", "docs", "README.md", "CHANGELOG.md")
+    session.run("codespell", *SPELLED)
+    session.run("towncrier", "build", "--draft", "--version", "next", silent=True)
     banned = [str(path) for path in (ROOT / "src").rglob("*.py") if path.name in BANNED_NAMES]
     if banned:
         session.error(f"a module's name must say what it is about: {', '.join(banned)}")
+    session.run("python", "-m", "tests.house_names")
 
 
 @nox.session(python=ONE)
@@ -182,6 +189,30 @@ def layers(session: nox.Session) -> None:
     session.run("lint-imports", "--no-logo")
 
 
+@nox.session(python=ONE)  # without a budget: a wide change may take longer, and is not wrong for it
+def quick(session: nox.Session) -> None:
+    """Check a change in under a minute: lint, layers, types, and the unit tests of its packages.
+
+    A change is what differs from where the branch left main, or from ``-- REV``; what is not
+    committed counts, too. Each law gets a tenth of its examples.
+    """
+    session.install("-e", EVERYTHING, *_group("lint"), *_group("typing"))
+    session.run("ruff", "check", ".")
+    session.run("ruff", "format", "--check", ".")
+    session.run("lint-imports", "--no-logo")
+    # A cache of its own: that of `types` knows its libraries by another path.
+    cache = Path(session.create_tmp()) / "mypy"
+    session.run("mypy", "--cache-dir", str(cache), "src", *_folders("typing"))
+    tests, alone = selected(changed(*session.posargs[:1]))
+    if alone:
+        session.warn(f"no tests are called like {', '.join(alone)}")
+    if tests:
+        chosen = (*BOTH_CORES, "-m", WITHOUT_SERVERS)
+        _pytest_with(session, {"TARN_TEST_PROFILE": "quick"}, *chosen, *tests)
+    else:
+        session.log("no tests: nothing was changed that a unit test is about")
+
+
 @nox.session(python=ENDS)
 @budgeted
 def unit(session: nox.Session) -> None:
@@ -193,7 +224,7 @@ def unit(session: nox.Session) -> None:
     if MISSING and session.python == PRESENT[-1]:
         session.warn(f"not tested, for there is no such interpreter: {', '.join(MISSING)}")
     session.install("-e", EVERYTHING, *_group("tests"))
-    chosen = ("-m", "not triton and not discovery and not security and not observe")
+    chosen = ("-m", WITHOUT_SERVERS)
     if session.python == ONE:
         _pytest(session, *BOTH_CORES, *chosen, *_folders("unit", "compat", "docs"))
     else:
@@ -373,6 +404,13 @@ def bench(session: nox.Session) -> None:
     """Measure, and write docs/reference/performance.md between its markers."""
     _install_with_kerberos(session, "-e", WITH_YARN, *_group("tests"))
     session.run("python", "tests/bench/run.py", *session.posargs, env={"PYTHONPATH": "tests"})
+
+
+@nox.session(venv_backend="none")
+@budgeted
+def figures(session: nox.Session) -> None:
+    """Count what the source is made of, and write docs/explanation/architecture.md."""
+    session.run(sys.executable, "-m", "tests.code_figures", "--write", *session.posargs)
 
 
 @nox.session(python=ONE)

@@ -154,7 +154,7 @@ def prometheus_alerts() -> str:
 
 def _alert(rule: Mapping[str, Any]) -> str:
     words = {key: _filled(text) for key, text in rule["annotations"].items()}
-    after = f", when it has been so for {rule['for']}" if "for" in rule else ""
+    after = f", when this has lasted {rule['for']}" if "for" in rule else ""
     return (
         f"## {rule['alert']}\n\n`{rule['labels']['severity']}`{after}: {words['summary']}. "
         f"{words['description']}\n\n```text\n{rule['expr']}\n```\n\n{words['next_step']}"
@@ -197,7 +197,7 @@ def page(name: str) -> Path:
 
 
 def rendered(name: str) -> str:
-    """Return the whole text of a page, its generated part made anew."""
+    """Return the whole text of a page, its generated part made again."""
     before, _, rest = page(name).read_text("utf-8").partition(BEGIN)
     _, _, after = rest.partition(END)
     return f"{before}{BEGIN}\n\n{PAGES[name]()}\n\n{END}{after}"

@@ -23,7 +23,7 @@ from short_folder import short_folder
 
 from tarn.testing.wait import until
 from tarn_plugins.discovery.haproxy.authz import LUA, Authz, lua_text
-from tarn_plugins.discovery.haproxy.configuration import Settings, render
+from tarn_plugins.discovery.haproxy.configuration import HaproxyCfgSettings, render
 
 TOKEN, GATE = "token-of-this-proxy-01", "gate-of-knox-0123456789abcdef"
 Question = tuple[str, str, str]
@@ -258,7 +258,7 @@ class Door:
         master: Where it asks; None: the agent says it.
         triton: Which HTTP port its requests go to; 0: there is no server.
         more: Of `Authz`.
-        settings: Of `Settings`.
+        settings: Of `HaproxyCfgSettings`.
     """
 
     def __init__(
@@ -290,7 +290,9 @@ class Door:
             "user": "",
             "group": "",
         }
-        self.settings = Settings(**{**plain, **settings}, authz=Authz(**{**asked, **(more or {})}))
+        self.settings = HaproxyCfgSettings(
+            **{**plain, **settings}, authz=Authz(**{**asked, **(more or {})})
+        )
         self.file = root / "haproxy.cfg"
         self.log = root / "haproxy.log"
         self.environ = {"TARN_PROXY_TOKEN": TOKEN, "TARN_KNOX_GATE": GATE}

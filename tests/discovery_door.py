@@ -19,7 +19,7 @@ import attrs
 from asking import free_ports
 from house import until
 
-from tarn_plugins.discovery.haproxy.configuration import Settings, render
+from tarn_plugins.discovery.haproxy.configuration import HaproxyCfgSettings, render
 
 __all__ = ["Door", "Line", "Tap", "poured"]
 
@@ -85,7 +85,7 @@ class Door:
     def __init__(self, root: Path, cluster: str = "", *, grpc: bool = True) -> None:
         self.http_port, self.grpc_port, _ = free_ports()
         self._short = tempfile.TemporaryDirectory(prefix="tarn")  # a socket's path must be
-        self.settings = Settings(
+        self.settings = HaproxyCfgSettings(
             cluster=cluster,
             address="127.0.0.1",
             http_port=self.http_port,

@@ -15,7 +15,7 @@ from asking import ask
 from discovery_door import Door, Tap
 from house import House, clear, kill, until
 
-from tarn.follow import Api
+from tarn.follow import MasterApi
 
 __all__ = [
     "AGENT",
@@ -123,7 +123,7 @@ class Fleet:
     def __init__(self, house: House, name: str) -> None:
         self.house, self.name = house, name
         token = (house.directory(name) / "api_token").read_text().strip()
-        self.api = Api(str(house.ref(name)["url"]), token)
+        self.api = MasterApi(str(house.ref(name)["url"]), token)
 
     def __enter__(self) -> Self:
         return self

@@ -16,7 +16,7 @@ import threading
 import time
 from pathlib import Path
 
-from tarn_plugins.cli.sandbox.processes import Process, spawn
+from tarn_plugins.cli.sandbox.processes import DaemonProcess, spawn
 
 NEEDED = ("dockerd", "docker", "containerd", "runc")
 SYS_ADMIN, NET_ADMIN = 1 << 21, 1 << 12
@@ -172,7 +172,7 @@ class Dockerd:
 
     def end(self) -> None:
         """End it and all its containers, and remove everything. Idempotent."""
-        process = Process.read(self._pid)
+        process = DaemonProcess.read(self._pid)
         if process is not None and process.alive:
             if names := list(self.containers()):
                 self.docker("rm", "--force", *names, check=False)

@@ -33,7 +33,7 @@ from yarn_stage import EXPIRY_S, Hadoop, YarnHouse, chosen, context, free_networ
 from tarn.errors import TimedOutError
 from tarn.testing.wait import until
 from tarn_plugins.cli.sandbox import jars, network
-from tarn_plugins.cli.sandbox.options import Options
+from tarn_plugins.cli.sandbox.options import SandboxOptions
 
 SHARED = "TARN_TEST_DOCKER"
 """Names the directory of a running stage: it is used, and left running."""
@@ -116,11 +116,11 @@ class DockerStage:
 
     def _dockerd(self, number: int) -> Dockerd:
         # The node's own address: mapped ports are found where an instance says that it is.
-        address = network.address("nm1", Options(network=number))
+        address = network.address("nm1", SandboxOptions(network=number))
         return Dockerd(self.directory / "docker", number, address)
 
-    def _options(self, number: int) -> Options:
-        return Options(
+    def _options(self, number: int) -> SandboxOptions:
+        return SandboxOptions(
             **chosen(),
             network=number,
             nodes=1,
@@ -150,7 +150,7 @@ class DockerStage:
     def _jars(self) -> None:
         """Link Hadoop's jars where every user finds them: the cache is in somebody's home."""
         with one_maven():
-            wanted = Options(**chosen())
+            wanted = SandboxOptions(**chosen())
             found = jars.fetched(wanted.hadoop, context(), wanted.repository)
         folder = self.directory / "jars"
         folder.mkdir()

@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 
 from tarn import plugins
-from tarn.cluster import Surroundings
+from tarn.cluster import ClusterEnvironment
 from tarn.domain import ClusterSpec, Endpoint, Epoch
 from tarn.errors import RefusedError, TarnError, UnreachableError
 from tarn.follow import FleetCall, Message
@@ -271,11 +271,11 @@ class FakeFleet:
     control: dict[str, Any] = attrs.field(factory=lambda: {"calls": [], "over": []})
 
     @property
-    def surroundings(self) -> Surroundings:
+    def environment(self) -> ClusterEnvironment:
         def rest(seconds: float) -> None:
             self.clock.time_s += seconds
 
-        return Surroundings(
+        return ClusterEnvironment(
             {"TARN_HOME": str(self.home), "HOME": str(self.home), **self.environ},
             lambda: plugins.load([FakePlugin(self)], points=()),
             lambda url, api_token, _trust: FakeApi(self, url, api_token),  # type: ignore[arg-type, return-value]

@@ -13,7 +13,6 @@ from tarn.control.render import render_instances
 from tarn.control.snapshot import Board, Follower, Snapshot
 from tarn.domain import (
     Acknowledge,
-    Asker,
     ClusterState,
     Command,
     ControlRequest,
@@ -26,6 +25,7 @@ from tarn.domain import (
     Epoch,
     Event,
     Instance,
+    InstanceState,
     Known,
     Limits,
     Member,
@@ -33,14 +33,14 @@ from tarn.domain import (
     ProxyRule,
     Readiness,
     Reading,
+    Requester,
     Scale,
-    State,
     Verdict,
 )
 from tarn.errors import ConflictError, NotFoundError, RefusedError
 from tarn.http.app import Application, create_app
-from tarn.http.gate import DirectGate, Gate
-from tarn.http.server import Server
+from tarn.http.authorizer_pool import AccessGate, DirectAuthorizer
+from tarn.http.server import HttpServer
 from tarn.http.sources import Sources
 
 EPOCH = Epoch(1764201600000, 1)
@@ -115,7 +115,7 @@ class PolicyAuthorizer(FakeAuthorizer):
         return tuple(self.check(principal, action, model) for model in models)
 
 
-def instance(number: int, state: State = State.READY, **changes: Any) -> Instance:
+def instance(number: int, state: InstanceState = InstanceState.READY, **changes: Any) -> Instance:
     """An instance as the control thread would know it."""
     plain = Instance(
         f"llama-{number:04d}",
@@ -123,7 +123,7 @@ def instance(number: int, state: State = State.READY, **changes: Any) -> Instanc
         state,
         since_s=900.0,
         requested_s=880.0,
-        ready_s=900.0 if state is State.READY else None,
+        ready_s=900.0 if state is InstanceState.READY else None,
         container_id=f"{40000 + number}",
         node="127.0.0.1",
         endpoint=Endpoint("127.0.0.1", 8000 + 10 * number, 8001 + 10 * number, 8002 + 10 * number),
@@ -199,7 +199,7 @@ class FakeMaster:
         first: Snapshot | None = None,
         *,
         api_token: bytes | None = TOKEN,
-        gate: Gate | None = None,
+        gate: AccessGate | None = None,
         config: Mapping[str, object] | None = None,
         readiness: Readiness | None = None,
         proxy: ProxyRule | None = None,
@@ -211,17 +211,17 @@ class FakeMaster:
         self._asked = threading.Event()
         self.inbox = Inbox(self._asked.set)
         self.commands: list[Command] = []
-        self.askers: list[Asker | None] = []
+        self.askers: list[Requester | None] = []
         self.silent = False
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._control, name="control")
-        self.server = Server(host, tls=tls)
+        self.server = HttpServer(host, tls=tls)
         self.url = self.server.url
         self.app: Application = create_app(
             Sources(
                 board=self.board,
                 inbox=self.inbox,
-                gate=gate or DirectGate(FakeAuthorizer()),
+                gate=gate or DirectAuthorizer(FakeAuthorizer()),
                 readiness=lambda: readiness or Readiness(ready=True),
                 config=config or {"name": "llama", "replicas": {"min": 1, "max": 8}},
                 api_token=api_token,

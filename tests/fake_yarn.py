@@ -1,6 +1,6 @@
 """A YARN in memory that outlives masters: late, double, rejecting, losing, restarting on demand.
 
-It is played through the doors of `wire`: `FakeYarn.doors` gives those of one attempt. What must
+It is played through the doors of `messages`: `FakeYarn.doors` gives those of one attempt. What must
 never happen is noted in `FakeYarn.violations` when it happens.
 """
 
@@ -15,16 +15,16 @@ from tarn.domain import Launch
 from tarn.errors import LaunchError, NotFoundError, ProviderError, RefusedError, Superseded
 from tarn_plugins.runtime.yarn.master.node_log import NodeLogs
 from tarn_plugins.runtime.yarn.master.records import file_name, record_of
-from tarn_plugins.runtime.yarn.master.runtime import Doors
-from tarn_plugins.runtime.yarn.wire import (
-    Answer,
+from tarn_plugins.runtime.yarn.master.runtime import YarnServices
+from tarn_plugins.runtime.yarn.messages import (
+    AllocatedContainer,
+    AllocateResponse,
     Ask,
     Completed,
     ContainerLaunch,
+    ContainerRecord,
     Exchange,
     FileEntry,
-    Grant,
-    Record,
     Registered,
     Rejected,
     Shape,
@@ -58,10 +58,10 @@ class Node:
 class Container:
     """One container, from its grant to its end."""
 
-    grant: Grant
+    grant: AllocatedContainer
     shape: Shape
     attempt: int
-    record: Record | None = None
+    record: ContainerRecord | None = None
     """None until it is started."""
     dying: Completed | None = None
     """Ends with the next exchange."""
@@ -126,11 +126,11 @@ class FakeYarn:
         self.exchanges: list[Exchange] = []
         self.violations: list[str] = []
         self._next = 1
-        self._granted: list[tuple[int, Grant]] = []
+        self._granted: list[tuple[int, AllocatedContainer]] = []
         """(exchanges to wait, grant)."""
         self._completed: list[Completed] = []
         self._rejected: list[Rejected] = []
-        self._late: list[Grant] = []
+        self._late: list[AllocatedContainer] = []
         self.leaving: dict[str, str] = {}
 
     # What a test does.
@@ -141,9 +141,9 @@ class FakeYarn:
             self.attempt += 1
             return self.attempt
 
-    def doors(self, attempt: int, spec_hash: str = "") -> Doors:
+    def services(self, attempt: int, spec_hash: str = "") -> YarnServices:
         """Return the doors of one attempt."""
-        return Doors(
+        return YarnServices(
             FakeRM(self, attempt),
             FakeNMs(self, attempt),
             self.files,
@@ -189,12 +189,12 @@ class FakeYarn:
         with self.lock:
             self._completed += completed
 
-    def say_granted(self, *grants: Grant) -> None:
+    def say_granted(self, *grants: AllocatedContainer) -> None:
         """Tell of grants, whatever is true."""
         with self.lock:
             self._granted += [(0, grant) for grant in grants]
 
-    def grant_again(self, number: int, shape: Shape) -> Grant:
+    def grant_again(self, number: int, shape: Shape) -> AllocatedContainer:
         """Grant one container that nobody asked for."""
         with self.lock:
             grant = self._allocate(Ask(number, shape), tag=False)
@@ -249,7 +249,7 @@ class FakeYarn:
         maximum = {"memory-mb": most.memory_mib, "vcores": most.vcores, **most.accelerators}
         return Registered(tuple(g for g in found if g not in self._late), maximum)
 
-    def exchange(self, said: Exchange) -> Answer:
+    def exchange(self, said: Exchange) -> AllocateResponse:
         """Take in *said*, schedule, and answer."""
         self.exchanges.append(said)
         for ask in said.asks:
@@ -267,7 +267,7 @@ class FakeYarn:
             self._schedule()
         return self._answer()
 
-    def start(self, attempt: int, grant: Grant, launch: ContainerLaunch) -> None:
+    def start(self, attempt: int, grant: AllocatedContainer, launch: ContainerLaunch) -> None:
         """Start a process."""
         container = self.containers.get(grant.container_id)
         record = record_of(launch.environ["RECORD"])
@@ -286,7 +286,7 @@ class FakeYarn:
         if record.spec_hash in self.broken or self.nodes[grant.node].breaks:
             container.dying = Completed(container.id, 1, CRASH)
 
-    def stop(self, attempt: int, grant: Grant) -> None:
+    def stop(self, attempt: int, grant: AllocatedContainer) -> None:
         """Stop a process, soon."""
         if attempt != self.registered:
             self.violations.append(f"attempt {attempt} stopped {grant.container_id}")
@@ -339,14 +339,14 @@ class FakeYarn:
                 second = self._allocate(ask, tag=False)
                 self._granted += [(self.chance.randrange(2), second)] if second else []
 
-    def _allocate(self, ask: Ask, *, tag: bool) -> Grant | None:
+    def _allocate(self, ask: Ask, *, tag: bool) -> AllocatedContainer | None:
         fitting = [n for n in self.nodes.values() if self._fits(n, ask.shape, tag=tag)]
         if not fitting:
             return None
         node = self.chance.choice(fitting)
         container_id = f"container_e01_1700000000000_0001_{self.registered:02d}_{self._next:06d}"
         self._next += 1
-        grant = Grant(container_id, ask.number, node.name, 45454, f"{node.name}:8042")
+        grant = AllocatedContainer(container_id, ask.number, node.name, 45454, f"{node.name}:8042")
         self.containers[container_id] = Container(grant, ask.shape, self.registered)
         return grant
 
@@ -369,19 +369,19 @@ class FakeYarn:
             )
         )
 
-    def _answer(self) -> Answer:
+    def _answer(self) -> AllocateResponse:
         granted = tuple(grant for wait, grant in self._granted if wait <= 0)
         self._granted = [(wait - 1, grant) for wait, grant in self._granted if wait > 0]
         completed, self._completed = tuple(self._completed), []
         rejected, self._rejected = tuple(self._rejected), []
-        recovered: tuple[Grant, ...] = ()
+        recovered: tuple[AllocatedContainer, ...] = ()
         if self._late and not self.play("recovered later still"):
             recovered = tuple(g for g in self._late if g.container_id in self.containers)
             self._late = []
         alive = [node for node in self.nodes.values() if node.alive]
         used = sum(c.shape.memory_mib for c in self.containers.values())
         free = sum(node.memory_mib for node in alive) - used
-        return Answer(
+        return AllocateResponse(
             granted, completed, rejected, recovered, dict(self.leaving), len(alive), max(0, free)
         )
 
@@ -402,7 +402,7 @@ class FakeRM:
         with self.yarn.lock:
             return self.yarn.register(self.attempt)
 
-    def exchange(self, said: Exchange) -> Answer:
+    def exchange(self, said: Exchange) -> AllocateResponse:
         assert self.yarn.answering.wait(60.0)
         with self.yarn.lock:
             self.yarn.check(self.attempt)
@@ -410,7 +410,9 @@ class FakeRM:
                 raise ProviderError("yarn", "connection refused", retry_after_s=1.0)
             self._asked |= {ask.number for ask in said.asks}
             if self._asked & self.yarn.invalid:
-                raise ProviderError("yarn", "it calls an ask invalid", next_step="Mend YARN")
+                raise ProviderError(
+                    "yarn", "it rejects a request as invalid", next_step="Mend YARN"
+                )
             answer = self.yarn.exchange(said)
             if self.yarn.play("answer late"):
                 # The client asks again with the same number, and gets the same answer.
@@ -438,7 +440,7 @@ class FakeNMs:
     yarn: FakeYarn
     attempt: int
 
-    def start(self, grant: Grant, launch: ContainerLaunch) -> None:
+    def start(self, grant: AllocatedContainer, launch: ContainerLaunch) -> None:
         with self.yarn.lock:
             self._reach(grant)
             if self.yarn.play("start failed"):
@@ -447,7 +449,7 @@ class FakeNMs:
             if self.yarn.play("start unheard"):
                 raise LaunchError("yarn", "no answer in 10 s", retry_after_s=1.0)
 
-    def stop(self, grant: Grant) -> None:
+    def stop(self, grant: AllocatedContainer) -> None:
         with self.yarn.lock:
             self._reach(grant)
             self.yarn.stop(self.attempt, grant)
@@ -455,7 +457,7 @@ class FakeNMs:
     def close(self) -> None:
         pass
 
-    def _reach(self, grant: Grant) -> None:
+    def _reach(self, grant: AllocatedContainer) -> None:
         node = self.yarn.nodes[grant.node]
         if not node.alive or not node.reachable or self.yarn.play("unreachable"):
             raise LaunchError("yarn", f"{grant.node} does not answer", retry_after_s=1.0)
@@ -470,7 +472,7 @@ class FakeLauncher:
     hopeless: set[str] = attrs.field(factory=set)
     """Spec hashes that can never be launched."""
 
-    def prepare(self, record: Record, launch: Launch) -> ContainerLaunch:
+    def prepare(self, record: ContainerRecord, launch: Launch) -> ContainerLaunch:
         if launch.spec_hash in self.hopeless:
             raise LaunchError("yarn", "model repository is gone")
         name = file_name(record)

@@ -9,7 +9,7 @@ import attrs
 
 from tarn.errors import DiscoveryError
 from tarn.zk.failures import NodesChangedError
-from tarn.zk.operations import Create, Delete, Node, Operation, Put
+from tarn.zk.operations import Create, Delete, Operation, SetData, ZNode
 
 
 class Conflict(Exception):  # noqa: N818 (what a server says)
@@ -20,7 +20,7 @@ class Conflict(Exception):  # noqa: N818 (what a server says)
 class Servers:
     """A tree of nodes, and transactions that are done wholly or not at all."""
 
-    nodes: dict[str, Node] = attrs.field(factory=dict)
+    nodes: dict[str, ZNode] = attrs.field(factory=dict)
     _sessions: Any = attrs.field(factory=lambda: itertools.count(1))
 
     def commit(self, operations: Iterable[Operation], session: int) -> None:
@@ -29,7 +29,7 @@ class Servers:
             self._do(after, operation, session)
         self.nodes = after
 
-    def _do(self, nodes: dict[str, Node], operation: Operation, session: int) -> None:
+    def _do(self, nodes: dict[str, ZNode], operation: Operation, session: int) -> None:
         path, there = operation.path, nodes.get(operation.path)
         wanted = getattr(operation, "version", None)
         if (there is None) != isinstance(operation, Create):
@@ -38,12 +38,12 @@ class Servers:
             raise Conflict(path)
         match operation:
             case Create(_, data, ephemeral):
-                nodes[path] = Node(data, 0, session if ephemeral else 0)
+                nodes[path] = ZNode(data, 0, session if ephemeral else 0)
             case Delete():
                 del nodes[path]
-            case Put(_, data, version):
+            case SetData(_, data, version):
                 assert there is not None
-                nodes[path] = Node(data, version + 1, there.owner)
+                nodes[path] = ZNode(data, version + 1, there.owner)
 
     def children(self, path: str) -> set[str]:
         return {at.rpartition("/")[2] for at in self.nodes if at.rpartition("/")[0] == path}
@@ -54,13 +54,13 @@ class Servers:
     def session(
         self, ensemble: str, *, changed: Callable[[], None], **_options: Any
     ) -> "FakeSession":
-        """Stand in for `tarn.zk.session.Session`."""
+        """Stand in for `tarn.zk.session.ZooKeeperSession`."""
         return FakeSession(self, ensemble, changed, next(self._sessions))
 
 
 @attrs.define
 class FakeSession:
-    """What `tarn.zk.session.Session` does, over the dictionary."""
+    """What `tarn.zk.session.ZooKeeperSession` does, over the dictionary."""
 
     servers: Servers
     ensemble: str
@@ -100,11 +100,11 @@ class FakeSession:
     def ensure(self, path: str, within_s: float = 0.0) -> None:
         self.connect()
 
-    def get(self, path: str, within_s: float = 0.0) -> Node | None:
+    def get(self, path: str, within_s: float = 0.0) -> ZNode | None:
         self.connect()
         return self.servers.nodes.get(path)
 
-    def get_all(self, paths: Iterable[str], within_s: float = 0.0) -> dict[str, Node]:
+    def get_all(self, paths: Iterable[str], within_s: float = 0.0) -> dict[str, ZNode]:
         self.connect()
         return {path: self.servers.nodes[path] for path in paths if path in self.servers.nodes}
 

@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable
 
 from tarn.errors import NotFoundError, RefusedError
-from tarn_plugins.runtime.yarn.wire import FileEntry
+from tarn_plugins.runtime.yarn.messages import FileEntry
 
 
 class FilesInMemory:

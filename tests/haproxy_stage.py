@@ -13,7 +13,7 @@ from short_folder import short_folder
 
 from tarn.testing.wait import until
 from tarn_plugins.discovery.haproxy.runtime_api import RuntimeApi
-from tarn_plugins.discovery.haproxy.shown import Server, servers_in
+from tarn_plugins.discovery.haproxy.stats_parser import BackendServer, servers_in
 
 HAPROXY = shutil.which("haproxy", path="/usr/sbin:/usr/local/sbin:/usr/bin:/usr/local/bin")
 BACKEND, GRPC_BACKEND, SLOTS_BACKEND = "triton_backend", "triton_grpc", "slots_backend"
@@ -132,7 +132,7 @@ class HAProxyStage:
         """Ask the Runtime API as an operator would."""
         return self.api.ask(commands)
 
-    def servers(self, backend: str = BACKEND) -> dict[str, Server]:
+    def servers(self, backend: str = BACKEND) -> dict[str, BackendServer]:
         return {s.name: s for s in servers_in(self.ask(f"show servers state {backend}")[0])}
 
     def serving(self, backend: str = BACKEND) -> dict[str, tuple[str, int]]:

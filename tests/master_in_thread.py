@@ -11,7 +11,7 @@ import attrs
 import yaml
 
 from tarn import config, master, plugins
-from tarn.control.loop import Outcome
+from tarn.control.loop import ControlResult
 from tarn.domain import ClusterSpec, Epoch
 from tarn.hookspecs import RuntimeFactory
 from tarn.interfaces import RuntimeCapabilities, StateStore
@@ -74,7 +74,7 @@ def at_work(
         environ: Of the master.
         name: Of the runtime that it was started for; empty: the one of the spec.
     """
-    stop, over = threading.Event(), list[Outcome | Exception]()
+    stop, over = threading.Event(), list[ControlResult | Exception]()
     offered = plugins.load([plugin])
 
     def work() -> None:
@@ -93,10 +93,10 @@ def at_work(
         stop.set()
         thread.join(15)
     _raise(over)
-    assert over == [Outcome.LEFT]
+    assert over == [ControlResult.LEFT]
 
 
-def _raise(over: list[Outcome | Exception]) -> None:
+def _raise(over: list[ControlResult | Exception]) -> None:
     for one in over:
         if isinstance(one, Exception):
             raise one

@@ -26,7 +26,7 @@ def probe(house: YarnHouse, name: str, **keys: Any) -> "subprocess.Popen[str]":
 
 
 def rows(process: "subprocess.Popen[str]") -> dict[str, dict[str, Any]]:
-    """Return what each check saw, by its name: the parts of a ``Looked``."""
+    """Return what each check saw, by its name: the parts of a `CheckResult`."""
     said, talk = process.communicate(timeout=110)
     assert said, talk
     found: dict[str, dict[str, Any]] = json.loads(said)

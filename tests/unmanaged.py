@@ -17,11 +17,11 @@ from tarn_plugins.runtime.yarn.hadoop.configuration import configuration
 from tarn_plugins.runtime.yarn.hadoop.handles import Handles
 from tarn_plugins.runtime.yarn.hadoop.node_managers import HadoopNodeManagers
 from tarn_plugins.runtime.yarn.hadoop.resource_manager import HadoopResourceManager
-from tarn_plugins.runtime.yarn.wire import (
-    Answer,
+from tarn_plugins.runtime.yarn.messages import (
+    AllocatedContainer,
+    AllocateResponse,
     Completed,
     Exchange,
-    Grant,
     Registered,
     Rejected,
 )
@@ -40,10 +40,10 @@ class Application:
         self.yarn.start()
         self.mode, self.id = mode, self._submit()
         self.token = self._until(lambda: self.yarn.getAMRMToken(self.id), "token")
-        self.granted: list[Grant] = []
+        self.granted: list[AllocatedContainer] = []
         self.completed: list[Completed] = []
         self.rejected: list[Rejected] = []
-        self.answer = Answer()
+        self.answer = AllocateResponse()
         self.rm: HadoopResourceManager
         self.nodes: HadoopNodeManagers
         self.attempt()
@@ -77,7 +77,7 @@ class Application:
         _as(user, connect)
         return self.registered
 
-    def say(self, **said: Any) -> Answer:
+    def say(self, **said: Any) -> AllocateResponse:
         """Exchange one heartbeat, and note what came."""
         self.answer = self.rm.exchange(Exchange(**said))
         self.granted += self.answer.granted
@@ -105,7 +105,7 @@ class Application:
         over = {each.container_id for each in self.completed}
         return {each.number: each.node for each in self.granted if each.container_id not in over}
 
-    def of(self, number: int) -> Grant:
+    def of(self, number: int) -> AllocatedContainer:
         return next(each for each in self.granted if each.number == number)
 
     def exit_code(self, number: int) -> int:

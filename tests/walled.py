@@ -21,7 +21,7 @@ from typing import Self
 import pytest
 
 from tarn_plugins.cli.sandbox.daemons import daemons, sockets
-from tarn_plugins.cli.sandbox.options import Options
+from tarn_plugins.cli.sandbox.options import SandboxOptions
 
 Address = tuple[str, int]
 
@@ -74,7 +74,7 @@ class Wall:
 
 
 @contextlib.contextmanager
-def wall(folder: Path, options: Options) -> Iterator[Wall]:
+def wall(folder: Path, options: SandboxOptions) -> Iterator[Wall]:
     """Let a client reach the ResourceManager and HDFS of a sandbox, and none of its nodes."""
     if os.geteuid() != 0 or shutil.which("nsenter") is None or not _may_unshare():
         pytest.skip("needs a network namespace: root, and unshare and nsenter of util-linux")

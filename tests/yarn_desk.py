@@ -12,8 +12,8 @@ from tarn.testing.context import cluster_spec, launch_of
 from tarn.testing.fakes import FakeClock
 from tarn_plugins.runtime.yarn.master.heartbeat import Heartbeat
 from tarn_plugins.runtime.yarn.master.ledger import Ledger
-from tarn_plugins.runtime.yarn.master.node_pool import Hands, node_of
-from tarn_plugins.runtime.yarn.master.recovery import Memory, recover
+from tarn_plugins.runtime.yarn.master.node_pool import ContainerOps, node_of
+from tarn_plugins.runtime.yarn.master.recovery import RecoveredRecords, recover
 from tarn_plugins.runtime.yarn.master.slots import Job
 
 GOOD = "aaaaaaaaaaaa"
@@ -22,7 +22,7 @@ GOOD = "aaaaaaaaaaaa"
 class HandPool:
     """Does jobs when told to: in order for a node, in any order between nodes."""
 
-    def __init__(self, hands: Hands, chance: random.Random) -> None:
+    def __init__(self, hands: ContainerOps, chance: random.Random) -> None:
         self.hands = hands
         self.chance = chance
         self.jobs: deque[Job] = deque()
@@ -61,14 +61,14 @@ class Master:
         self.attempt = attempt or yarn.claim()
         self.epoch = Epoch(1, self.attempt)
         self.launch = launch_of(self.spec, GOOD)
-        doors = yarn.doors(self.attempt, GOOD)
+        services = yarn.services(self.attempt, GOOD)
         self.woken = 0
         self.ledger = Ledger(self.spec.placement, plain=yarn.plain)
-        self.beating = Heartbeat(doors.rm, self.ledger, clock, self._wake, 1.0)
-        hands = Hands(doors.nodes, doors.files, doors.launcher, LAUNCHES)
+        self.beating = Heartbeat(services.rm, self.ledger, clock, self._wake, 1.0)
+        hands = ContainerOps(services.nodes, services.files, services.launcher, LAUNCHES)
         self.pool = HandPool(hands, yarn.chance)
         self.pool.beat = self.beating
-        self.doors = doors
+        self.services = services
         self.recovered = self._start()
         self.revision = 0
         self.superseded = False
@@ -77,13 +77,13 @@ class Master:
         self.woken += 1
 
     def _start(self) -> Recovered:
-        registered = self.doors.rm.register("h", 1, "http://h:1")
+        registered = self.services.rm.register("h", 1, "http://h:1")
         self.ledger.maximum = registered.maximum
         try:
-            entries = self.doors.files.listing(LAUNCHES)
+            entries = self.services.files.listing(LAUNCHES)
         except NotFoundError:
             entries = ()
-        memory, notes = Memory.read(entry.path for entry in entries)
+        memory, notes = RecoveredRecords.read(entry.path for entry in entries)
         found = recover(registered.recovered, memory)
         self.beating.begin(found, memory, self.pool)
         running = tuple(f for f in self.facts() if isinstance(f, Running))

@@ -14,7 +14,7 @@ import numpy as np
 from house import ids, kill, until
 from tritonclient import http as triton
 
-from tarn.follow import Api
+from tarn.follow import MasterApi
 from tarn.process_table import environment_of
 
 SETTLED_WITHIN_S = 120.0
@@ -72,7 +72,7 @@ class Fleet:
 
     def history(self) -> list[list[float | None]]:
         """Return the rows of ``/api/v1/history``, the oldest first."""
-        with Api(self.url, self.api_token) as api:
+        with MasterApi(self.url, self.api_token) as api:
             return list(api.get("/api/v1/history")["rows"])
 
     def settled(self, count: int, within_s: float = SETTLED_WITHIN_S) -> dict[str, Any]:

@@ -25,9 +25,9 @@ from tarn.errors import RefusedError
 from tarn.interfaces import ClientContext
 from tarn.process_table import environment_of
 from tarn_plugins.cli.sandbox import jars, network
-from tarn_plugins.cli.sandbox.configuration import EXCLUDED, Site, files
+from tarn_plugins.cli.sandbox.configuration import EXCLUDED, SandboxSite, files
 from tarn_plugins.cli.sandbox.daemons import daemons
-from tarn_plugins.cli.sandbox.options import Options
+from tarn_plugins.cli.sandbox.options import SandboxOptions
 from tarn_plugins.cli.sandbox.processes import containers
 from tarn_plugins.cli.sandbox.rest import ask
 from tarn_plugins.cli.sandbox.sandbox import Sandbox
@@ -81,7 +81,7 @@ class Hadoop(Sandbox):
         """
         changed = attrs.evolve(self.options, placement=handler)
         path = "etc/rm/yarn-site.xml"
-        wanted = files(changed, Site(str(self.directory), getpass.getuser()))[path]
+        wanted = files(changed, SandboxSite(str(self.directory), getpass.getuser()))[path]
         if (self.directory / path).read_text() == wanted:
             return
         (self.directory / path).write_text(wanted)
@@ -111,7 +111,7 @@ class Hadoop(Sandbox):
         """Write those of *paths* that *properties* change; say whether they do any."""
         properties = {**self.options.properties, **properties}
         options = attrs.evolve(self.options, properties=properties)
-        wanted = files(options, Site(str(self.directory), getpass.getuser()))
+        wanted = files(options, SandboxSite(str(self.directory), getpass.getuser()))
         differ = [path for path in paths if (self.directory / path).read_text() != wanted[path]]
         for path in differ:
             (self.directory / path).write_text(wanted[path])
@@ -145,7 +145,7 @@ class Hadoop(Sandbox):
 def sandbox(directory: Path, **options: Any) -> Iterator[Hadoop]:
     """Run a sandbox of its own, on a network that nobody uses; jars come from the user's cache."""
     with free_network() as number:
-        shape = Options(**{"network": number, "expiry_s": EXPIRY_S, **chosen(), **options})
+        shape = SandboxOptions(**{"network": number, "expiry_s": EXPIRY_S, **chosen(), **options})
         with one_maven():
             jars.fetched(shape.hadoop, context(), shape.repository)
         one = Hadoop(directory, context(), shape)
@@ -170,7 +170,7 @@ def free_network() -> Iterator[int]:
     no file, lives as long as the socket, and is seen as far as the addresses are.
     """
     for number in NETWORKS:
-        options = Options(network=number, ha=True)
+        options = SandboxOptions(network=number, ha=True)
         with socket.socket(socket.AF_UNIX) as claim:
             try:
                 claim.bind(f"\0tarn-test-network-{number}")

@@ -13,7 +13,7 @@ from kazoo.exceptions import NoNodeError
 from tarn.domain import DiscoveryView, Endpoint, Epoch, Member
 from tarn.testing.context import cluster_spec, master_context
 from tarn.zk.nodes import FleetNode, fleet_path
-from tarn_plugins.discovery.zookeeper import Settings
+from tarn_plugins.discovery.zookeeper import ZooKeeperSettings
 from tarn_plugins.discovery.zookeeper.discovery import LOOK_EVERY_S, ZooKeeper
 
 EPOCH = Epoch(1_700_000_000_000, 1)
@@ -61,7 +61,7 @@ class Masters:
         plain = {"ensemble": self.address, "path": self.path, "session_timeout_s": 2.0, **options}
         context = master_context(self.root, spec=cluster_spec(cluster), epoch=epoch)
         context = attrs.evolve(context, environ={**context.environ, **(environ or {})})
-        one = ZooKeeper(Settings(**plain), context, look_every_s=look_every_s)
+        one = ZooKeeper(ZooKeeperSettings(**plain), context, look_every_s=look_every_s)
         self._made.append(one)
         return one
 

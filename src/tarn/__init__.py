@@ -10,7 +10,9 @@ if TYPE_CHECKING:
     from tarn.errors import TarnError
     from tarn.hookspecs import hookimpl
 
-__all__ = ["Cluster", "ClusterSpec", "TarnError", "client", "connect", "hookimpl"]
+    __version__: str
+
+__all__ = ["Cluster", "ClusterSpec", "TarnError", "__version__", "client", "connect", "hookimpl"]
 
 _HOMES = {
     "Cluster": "tarn.cluster",
@@ -25,6 +27,8 @@ def __getattr__(name: str) -> Any:
     """Import on first use (PEP 562), so that ``import tarn`` costs next to nothing."""
     if name == "client":
         return importlib.import_module("tarn.client")
+    if name == "__version__":
+        return importlib.import_module("tarn.release").version()
     if name in _HOMES:
         return getattr(importlib.import_module(_HOMES[name]), name)
     raise AttributeError(f"module 'tarn' has no attribute '{name}'")

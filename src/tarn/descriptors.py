@@ -41,7 +41,7 @@ _WORDS = {
 _STARTING = {
     errno.EAGAIN: "this user may not start another process or thread",
     errno.ENOSPC: "no space is left on the disk",
-    errno.EDQUOT: "this user's quota of the disk is used up",
+    errno.EDQUOT: "this user's disk quota is used up",
     errno.EFBIG: "this process may not write a longer file",
 }
 

@@ -1,6 +1,6 @@
 """`tarn doctor`: looks at everything side by side, each thing with a deadline.
 
-What is looked at comes from outside, as `Offered`: this module knows no plugin.
+What is looked at comes from outside, as `OfferedCheck`: this module knows no plugin.
 """
 
 import enum
@@ -12,9 +12,18 @@ from types import MappingProxyType
 import attrs
 
 from tarn.errors import ConfigErrors, PluginError, TarnError
-from tarn.interfaces import Check, Clock, Finding, Looked, Progress
+from tarn.interfaces import Check, CheckResult, Clock, Finding, Progress
 
-__all__ = ["Offered", "Result", "State", "examine", "finding", "once", "totals", "worst_last"]
+__all__ = [
+    "CheckState",
+    "OfferedCheck",
+    "Result",
+    "examine",
+    "finding",
+    "once",
+    "totals",
+    "worst_last",
+]
 
 AT_ONCE = 8
 """Checks that look at the same time; one that is given up no longer counts."""
@@ -22,7 +31,7 @@ _WORDS = 80
 """Characters of progress that name what is still looked at."""
 
 
-class State(enum.StrEnum):
+class CheckState(enum.StrEnum):
     """What came of a check, from the best to the worst."""
 
     OK = "ok"
@@ -34,7 +43,7 @@ class State(enum.StrEnum):
 
 
 @attrs.frozen
-class Offered:
+class OfferedCheck:
     """A check, and who brought it."""
 
     plugin: str
@@ -48,20 +57,20 @@ class Result:
 
     check: str
     matters: str
-    state: State
+    state: CheckState
     seen: str
     """What is so, or why it is not known; may be empty where findings say it all."""
     findings: tuple[Finding, ...] = ()
 
     @classmethod
-    def of(cls, check: Check, looked: Looked) -> "Result":
+    def of(cls, check: Check, looked: CheckResult) -> "Result":
         """Return the result of a *check* that *looked*."""
         return cls(check.name, check.matters, _state(looked), looked.seen, looked.findings)
 
     @property
     def fatal(self) -> bool:
         """Whether it keeps a cluster from working."""
-        return self.state is State.ERROR
+        return self.state is CheckState.ERROR
 
     def plain(self) -> dict[str, object]:
         """Return it for programs."""
@@ -75,7 +84,7 @@ class Result:
 
 
 def examine(
-    offered: Sequence[Offered],
+    offered: Sequence[OfferedCheck],
     clock: Clock,
     hear: Callable[[Progress], None] = lambda _progress: None,
     at_once: int = AT_ONCE,
@@ -109,15 +118,15 @@ def once(results: Iterable[Result]) -> tuple[Result, ...]:
         if new == result.findings:
             left.append(result)
             continue
-        seen = result.seen or ("" if new else "nothing beside what other checks tell")
-        state = _state(Looked(seen, new, known=result.state is not State.UNKNOWN))
+        seen = result.seen or ("" if new else "nothing that other checks do not report")
+        state = _state(CheckResult(seen, new, known=result.state is not CheckState.UNKNOWN))
         left.append(attrs.evolve(result, state=state, seen=seen, findings=new))
     return tuple(left)
 
 
-def totals(results: Iterable[Result]) -> Mapping[State, int]:
+def totals(results: Iterable[Result]) -> Mapping[CheckState, int]:
     """Return how many checks have each state, the worst state first; all are there."""
-    counts = dict.fromkeys(reversed(State), 0)
+    counts = dict.fromkeys(reversed(CheckState), 0)
     for result in results:
         counts[result.state] += 1
     return MappingProxyType(counts)
@@ -128,7 +137,7 @@ def worst_last(results: Iterable[Result]) -> tuple[Result, ...]:
 
     In a terminal the last lines are those that are seen.
     """
-    order = tuple(State)
+    order = tuple(CheckState)
     return tuple(sorted(results, key=lambda result: order.index(result.state)))
 
 
@@ -136,7 +145,7 @@ class _Round:
     """One examination. Used on one thread; the checks look on others, which only put answers."""
 
     def __init__(
-        self, offered: Sequence[Offered], clock: Clock, hear: Callable[[Progress], None]
+        self, offered: Sequence[OfferedCheck], clock: Clock, hear: Callable[[Progress], None]
     ) -> None:
         self._offered, self._clock, self._hear = offered, clock, hear
         self._answers: queue.SimpleQueue[tuple[int, Result]] = queue.SimpleQueue()
@@ -155,7 +164,7 @@ class _Round:
             self._give_up()
         return tuple(self._results[number] for number in range(len(self._offered)))
 
-    def _begin(self, number: int, one: Offered) -> None:
+    def _begin(self, number: int, one: OfferedCheck) -> None:
         def look() -> None:
             self._answers.put((number, _result(one)))
 
@@ -177,8 +186,8 @@ class _Round:
         for number in [number for number, until_s in self._until_s.items() if until_s <= now_s]:
             del self._until_s[number]
             check = self._offered[number].check
-            seen = f"it did not come back within {check.within_s:g} s"
-            self._results[number] = Result.of(check, Looked(seen, known=False))
+            seen = f"it did not finish within {check.within_s:g} s"
+            self._results[number] = Result.of(check, CheckResult(seen, known=False))
 
     def _say(self) -> None:
         names = ", ".join(self._offered[number].check.name for number in self._until_s)
@@ -187,27 +196,29 @@ class _Round:
         self._hear(Progress("looking", f"{done} of {of} done; {shown}", done, of))
 
 
-def _result(one: Offered) -> Result:
+def _result(one: OfferedCheck) -> Result:
     """Look; whatever is raised becomes a finding."""
     check = one.check
     try:
         looked = _whole(check.look())
     except ConfigErrors as errors:
-        looked = Looked("", tuple(finding(error) for error in errors.errors))
+        looked = CheckResult("", tuple(finding(error) for error in errors.errors))
     except TarnError as error:
-        looked = Looked("", (finding(error),))
+        looked = CheckResult("", (finding(error),))
     except BaseException as error:  # noqa: BLE001 (a stranger's code; it is told, not hidden)
-        looked = Looked("its check failed, so nothing is known", (_fault(one, error),), known=False)
+        looked = CheckResult(
+            "its check failed, so the result is unknown", (_fault(one, error),), known=False
+        )
     return Result.of(check, looked)
 
 
-def _whole(answer: object) -> Looked:
+def _whole(answer: object) -> CheckResult:
     """Return the *answer* of a look with its findings as a tuple.
 
     Raises:
         TypeError: It is something else.
     """
-    if not isinstance(answer, Looked):
+    if not isinstance(answer, CheckResult):
         raise TypeError(f"a Looked is needed, not {answer!r:.80}")
     findings = tuple(answer.findings)
     for one in findings:
@@ -216,7 +227,7 @@ def _whole(answer: object) -> Looked:
     return attrs.evolve(answer, findings=findings)
 
 
-def _fault(one: Offered, error: BaseException) -> Finding:
+def _fault(one: OfferedCheck, error: BaseException) -> Finding:
     """Return the finding that a plugin's own error is: nobody's cluster is broken by it."""
     said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     return Finding(
@@ -228,15 +239,15 @@ def _fault(one: Offered, error: BaseException) -> Finding:
     )
 
 
-def _state(looked: Looked) -> State:
+def _state(looked: CheckResult) -> CheckState:
     if any(one.fatal for one in looked.findings):
-        return State.ERROR
+        return CheckState.ERROR
     if not looked.known:
-        return State.UNKNOWN
-    return State.WARNING if looked.findings else State.OK
+        return CheckState.UNKNOWN
+    return CheckState.WARNING if looked.findings else CheckState.OK
 
 
-def _unique(offered: Iterable[Offered]) -> None:
+def _unique(offered: Iterable[OfferedCheck]) -> None:
     owners: dict[str, str] = {}
     for one in offered:
         name = one.check.name

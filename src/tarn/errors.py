@@ -12,7 +12,7 @@
     ├── ProviderError            a provider could not do its work
     │   ├── LaunchError
     │   ├── StorageError
-    │   │   └── RepositoryError  what the spec names is no repository; exit code 2
+    │   │   └── RepositoryError  what the spec names is not a repository; exit code 2
     │   └── DiscoveryError
     ├── NotFoundError            no such cluster, instance or code; exit code 3
     ├── UnreachableError         it exists and does not answer; exit code 3
@@ -179,7 +179,7 @@ class StorageError(ProviderError):
 
 
 class RepositoryError(StorageError):
-    """The model repository that the spec names is missing, or is no repository."""
+    """The model repository that the spec names is missing, or is not a repository."""
 
     exit_code = 2
     default_code = "TARN-2200"

@@ -28,7 +28,6 @@ from tarn.interfaces import (
     Discovery,
     Finding,
     MasterContext,
-    Names,
     Runtime,
     RuntimeCapabilities,
     ScalingPolicy,
@@ -36,6 +35,7 @@ from tarn.interfaces import (
     Signal,
     StateStore,
     Storage,
+    UserDirectory,
 )
 
 __all__ = [
@@ -74,8 +74,8 @@ class Factory(Generic[T]):
     """Of a scaling policy: the signals that it looks at with these settings. Each is one that is
     always there, one that a plugin offers, or the name of a metric of Triton (``nv_...``, one with
     a colon, any other as ``metric/NAME``); a name that is none of these is refused before anything
-    starts. Of a signal: the metrics of Triton that it looks at beside those that are always read;
-    it finds each of their lines by name and labels, see `tarn.triton.metrics.Metrics.each`."""
+    starts. Of a signal: the metrics of Triton that it reads besides those that are always read;
+    it finds each of their lines by name and labels: `tarn.triton.metrics.TritonMetrics.each`."""
     asks: Callable[[Any], Mapping[str, Choice]] = lambda _settings: {}
     """Of a scaling policy that asks others: each with the key of its options at which it is chosen.
     Their options are checked like its own, and what they read is read; `MasterContext.policy` makes
@@ -105,9 +105,9 @@ class RuntimeFactory:
     host: Callable[[Mapping[str, str]], str] = lambda _environ: "127.0.0.1"
     """Name or address at which a master with this environment listens, and is reached."""
     proxy: Callable[[Any, Path, Mapping[str, str]], ProxyRule | None] = lambda *_: None
-    """Say whose word about users a master believes: (settings, its directory, environment). Asked
-    once, after ``runtime``; None: nobody's."""
-    names: Callable[[Any, Path, Mapping[str, str]], Names | None] = lambda *_: None
+    """Say which proxies a master trusts to name users: (settings, its directory, environment).
+    Asked once, after ``runtime``; None: none."""
+    names: Callable[[Any, Path, Mapping[str, str]], UserDirectory | None] = lambda *_: None
     """Say how the cluster calls people: (settings, the master's directory, environment). Asked
     once, after ``runtime``; None: by this machine's krb5.conf, and its list of groups."""
 
@@ -117,7 +117,7 @@ class StorageFactory:
     """What a storage plugin offers: the schemes it claims, and how to make it."""
 
     schemes: frozenset[str]
-    """URI schemes; ``""`` claims a bare path, ``"*"`` whatever nobody else claims."""
+    """URI schemes; ``""`` claims a bare path, ``"*"`` every scheme that no other storage claims."""
     create: Callable[[], Storage]
     summary: str
     requires: tuple[str, ...] = ()
@@ -262,15 +262,15 @@ def tarn_cli(commands: click.Group) -> None:
     ``progress`` talks on standard error. In ``meta["tarn.find"]`` is who finds masters: a function
     of a cluster's name (None: the one that ``-c`` means by default), and of where its api token
     comes from, if not from what is kept with the cluster (asked at each connection), and of whose
-    `tarn.follow.Tickets` are shown where a master takes Kerberos, and of a `tarn.follow.Trust` for
-    one that speaks HTTPS, if not what is kept with the cluster. It returns a `tarn.follow.Source`,
-    and raises ``NotFoundError`` where this user has no such cluster.
+    `tarn.follow.KerberosTickets` are shown where a master takes Kerberos, and of a
+    `tarn.follow.Trust` for one that speaks HTTPS, if not what is kept with the cluster. It returns
+    a `tarn.follow.MasterSource`, and raises ``NotFoundError`` where this user has no such cluster.
 
     ``meta["tarn.needs"]`` is a function of a spec's path: it returns the extras of tarn that the
     spec's master needs, and name and options of its runtime. Of these ``meta["tarn.deployer"]``
-    makes the `tarn.interfaces.Deployer`, which may be a `tarn.interfaces.Carrier` too.
+    makes the `tarn.interfaces.Deployer`, which may be a `tarn.interfaces.Uploader` too.
 
-    Commands for load balancers stand in the group ``lb``; whoever comes first adds it:
+    Commands for load balancers belong to the group ``lb``; the first plugin that needs it adds it:
     ``commands.commands.setdefault("lb", click.Group("lb", help=...))``.
     """
     raise NotImplementedError

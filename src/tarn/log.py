@@ -1,8 +1,8 @@
 """The master's log: one line for each thing said, as text or as JSON, with what it is about.
 
-Whoever has something to say uses the standard library's ``logging``; ``extra`` names what it is
-about (`ABOUT`). Every line carries the cluster and the epoch; one that is written while a request
-is answered carries its id. Secrets that the master holds are taken out of each line.
+Everybody who has something to say uses the standard library's ``logging``; ``extra`` names what it
+is about (`ABOUT`). Every line carries the cluster and the epoch; one that is written while a
+request is answered carries its id. Secrets that the master holds are taken out of each line.
 
 This is the only place that imports structlog. ``docs/reference/events.md`` describes the lines.
 """
@@ -20,12 +20,12 @@ from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import IO, Any
 
-from tarn.plain import Hiding
+from tarn.plain import SecretMasker
 
 __all__ = [
     "ABOUT",
-    "Lines",
-    "Repeats",
+    "RepeatCounter",
+    "ThrottledHandler",
     "begin",
     "formatter",
     "hide",
@@ -38,7 +38,7 @@ __all__ = [
 ABOUT = ("instance", "request", "decision", "event")
 """Names in ``extra`` that become fields of a line; whatever else stands there does not."""
 
-_HIDING = Hiding()
+_HIDING = SecretMasker()
 _MASTER = {"epoch": ""}
 """What this process learns about itself after its log began."""
 _REQUEST: ContextVar[str] = ContextVar("request", default="")
@@ -95,7 +95,7 @@ def begin(form: str, level: str, cluster: str, stream: IO[str] | None = None) ->
     root = logging.getLogger()
     if root.handlers:
         return
-    handler = Lines(stream or sys.stderr)
+    handler = ThrottledHandler(stream or sys.stderr)
     handler.setFormatter(formatter(form, cluster))
     root.addHandler(handler)
     root.setLevel(level.upper())
@@ -105,7 +105,7 @@ def begin(form: str, level: str, cluster: str, stream: IO[str] | None = None) ->
 Kind = tuple[object, ...]
 
 
-class Repeats:
+class RepeatCounter:
     """Counts what is said again within a minute of its first time, kind by kind. Any thread."""
 
     def __init__(self, every_s: float = EVERY_S, most: int = MOST_KINDS) -> None:
@@ -152,7 +152,7 @@ def _kind_of(record: logging.LogRecord) -> Kind | None:
     return None
 
 
-class Lines(logging.StreamHandler[IO[str]]):
+class ThrottledHandler(logging.StreamHandler[IO[str]]):
     """Writes the lines. One that cannot be made is told of without its words.
 
     What may be said without end (an error of a loop, what anybody can cause) is written once a
@@ -161,7 +161,7 @@ class Lines(logging.StreamHandler[IO[str]]):
 
     def __init__(self, stream: IO[str]) -> None:
         super().__init__(stream)
-        self._repeats = Repeats()
+        self._repeats = RepeatCounter()
 
     def filter(self, record: logging.LogRecord) -> Any:
         """Leave out what was written within the last minute, and count it."""
@@ -220,7 +220,7 @@ def _as_json(_logger: Any, _method: str, event: Any) -> str:
 def _as_text(_logger: Any, _method: str, event: Any) -> str:
     """Return ``TIME LEVEL THREAD LOGGER: MESSAGE [what it is about]``, then a traceback.
 
-    Whatever follows a line's end is set off by two blanks: nobody can write a line of his own.
+    What follows a line's end is set off by two blanks: nobody can write a line of his own.
     """
     head = f"{event['at']} {event['level'].upper()} {event['thread']} {event['logger']}"
     rest = {k: v for k, v in event.items() if k not in _TEXT_HEAD and k not in _UNSAID}

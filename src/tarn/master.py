@@ -27,20 +27,20 @@ from tarn import config, descriptors, plugins
 from tarn import log as lines
 from tarn.clock import SystemClock
 from tarn.control.announcer import Announcer
-from tarn.control.discoveries import Named, named, reach, rules_of
+from tarn.control.build_snapshot import blank_snapshot
+from tarn.control.discoveries import NamedDiscovery, named, reach, rules_of
 from tarn.control.inbox import Inbox
+from tarn.control.issues import of_files
 from tarn.control.journal import Journal, beside
 from tarn.control.launching import launch_in, tests_in, warmup_in
-from tarn.control.loop import Control, Neighbours, Outcome
-from tarn.control.picture import blank
-from tarn.control.policy import PolicyDesk
+from tarn.control.loop import Control, ControlDependencies, ControlResult
+from tarn.control.policy import PolicyRunner
 from tarn.control.pulse import Pulse
 from tarn.control.recorder import Recorder
 from tarn.control.scaling import scaling
 from tarn.control.scrape import Families, Scraper
 from tarn.control.snapshot import Board
 from tarn.control.state import Memory, Saver, load_state
-from tarn.control.troubles import of_files
 from tarn.domain import ClusterSpec, Launch, Recovered
 from tarn.domain.access import AccessRules
 from tarn.domain.fleet import Fleet, Rules
@@ -48,12 +48,12 @@ from tarn.domain.memory import begin
 from tarn.errors import ConfigError, DiscoveryError, LaunchError, Superseded, TarnError
 from tarn.hookspecs import RuntimeFactory
 from tarn.http.app import create_app
-from tarn.http.gate import DirectGate, Gate, PooledGate
+from tarn.http.authorizer_pool import AccessGate, AuthorizerPool, DirectAuthorizer
 from tarn.http.hosts import Hosts
 from tarn.http.identity import Proofs, connects
 from tarn.http.identity.prepared import brought_secrets, prepared
-from tarn.http.log_desk import LogDesk
-from tarn.http.server import Server
+from tarn.http.log_reader import LogReader
+from tarn.http.server import HttpServer
 from tarn.http.sources import Sources
 from tarn.http.takeover import CODE, keep_port, last_port, token_after
 from tarn.http.tls import known_as, of_master
@@ -64,11 +64,11 @@ from tarn.triton.test_sources import KnownTests
 __all__ = ["main", "run"]
 
 log = logging.getLogger("tarn.master")
-Closed = TypeVar("Closed", Announcer, Journal, PolicyDesk, Scraper)
+Closed = TypeVar("Closed", Announcer, Journal, PolicyRunner, Scraper)
 
 SUPERSEDED = 3
 """Exit status that tells a keeper not to start another one."""
-_STATUS = {Outcome.SUPERSEDED: SUPERSEDED, Outcome.FAILED: TarnError.exit_code}
+_STATUS = {ControlResult.SUPERSEDED: SUPERSEDED, ControlResult.FAILED: TarnError.exit_code}
 """Every other outcome is 0."""
 SWITCH_S = 0.0005
 """The interpreter's switch interval: with the default a busy control thread costs the HTTP thread
@@ -108,7 +108,7 @@ def run(
     stop: threading.Event,
     runtime: str = "",
     offered: plugins.Plugins | None = None,
-) -> Outcome:
+) -> ControlResult:
     """Run the cluster of *directory* until it ends, is superseded, or *stop* is set.
 
     Its files are brought there by *runtime*; without one, a deployer has put them there. *offered*
@@ -147,7 +147,7 @@ def _spec(directory: Path, runtime: str) -> tuple[dict[str, Any], ClusterSpec]:
         raise ConfigError(
             f"runtime.use = '{loaded.spec.runtime.use}'; the master was started for '{runtime}'",
             where=str(directory / "spec.yaml"),
-            right="A cluster's own runtime starts its master.",
+            right="Only the cluster's own runtime may start its master.",
         )
     plain = config.redact(config.dump(loaded.spec))
     return cast(dict[str, Any], plain), loaded.spec
@@ -173,12 +173,14 @@ class _Master:
         """What happened before there was a fleet to note it in: code, subject, words."""
         self._pulse = Pulse(context.clock, context.spec.scaling.interval_s)
 
-    def work(self, factory: RuntimeFactory, settings: Any, plain: Mapping[str, Any]) -> Outcome:
+    def work(
+        self, factory: RuntimeFactory, settings: Any, plain: Mapping[str, Any]
+    ) -> ControlResult:
         context, spec = self._context, self._context.spec
         launch = launch_in(context.directory, spec)
         rules = rules_of(spec, launch.spec_hash)
         server = self._server(factory)
-        board = Board(blank(context.epoch, rules, context.clock.at()))
+        board = Board(blank_snapshot(context.epoch, rules, context.clock.at()))
         sources = self._sources(factory, settings, board, plain, server)
         runtime = factory.runtime(settings, context)
         self._owned.callback(runtime.close)
@@ -200,7 +202,7 @@ class _Master:
         settings: Any,
         board: Board,
         plain: Mapping[str, Any],
-        server: Server,
+        server: HttpServer,
     ) -> Sources:
         """Return what the API reads and asks: who is believed, and who may."""
         context, spec = self._context, self._context.spec
@@ -249,17 +251,17 @@ class _Master:
         """Return *sources* with what was: the hours, and the logs."""
         recorder = Recorder(sources.board, store, self._context)
         self._owned.callback(recorder.close)
-        logs = LogDesk(runtime.log)
+        logs = LogReader(runtime.log)
         self._owned.callback(logs.close)
         return attrs.evolve(sources, dashboard=f"{url}/dashboard", past=recorder.past, logs=logs)
 
-    def _server(self, factory: RuntimeFactory) -> Server:
+    def _server(self, factory: RuntimeFactory) -> HttpServer:
         context, api = self._context, self._context.spec.api
         host = factory.host(context.environ)
         tls = of_master(api, context.directory)
         last = last_port(context.directory)
         try:
-            server = Server(
+            server = HttpServer(
                 host,
                 api.port,
                 preferred=last,
@@ -312,15 +314,15 @@ class _Master:
         few = descriptors.few(spec.replicas.max, descriptors.limit())
         warmup = warmup_in(spec, launch.repository)
         scraper = self._scraper(sizing.families, tests_in(context.directory, spec, warmup))
-        desk = self._closed(
-            PolicyDesk(sizing.policy, context.clock, self._wake.set, sizing.signals)
+        policy_runner = self._closed(
+            PolicyRunner(sizing.policy, context.clock, self._wake.set, sizing.signals)
         )
-        near = Neighbours(
+        near = ControlDependencies(
             clock=context.clock,
             runtime=runtime,
             discoveries=discoveries,
             scraper=scraper,
-            policy=desk,
+            policy=policy_runner,
             saver=self._saver,
             announcer=self._closed(Announcer(self._offered)),
             inbox=inbox,
@@ -366,16 +368,16 @@ class _Master:
                 raise
         return made
 
-    def _discovery(self, one: Named) -> Discovery:
+    def _discovery(self, one: NamedDiscovery) -> Discovery:
         return cast(Discovery, self._provider("discovery", one.spec.use, one.spec.options))
 
-    def _until_over(self, control: Control, runtime: Runtime) -> Outcome:
+    def _until_over(self, control: Control, runtime: Runtime) -> ControlResult:
         control.start()
         self._stop.wait()
         control.leave()
         control.wait(LEAVE_WITHIN_S)
         outcome = control.outcome
-        if outcome is Outcome.ENDED:
+        if outcome is ControlResult.ENDED:
             runtime.finish()
         self._offered.master_stopping(self._context, str(outcome))
         return outcome
@@ -385,10 +387,10 @@ class _Master:
         settings = self._offered.settings(factory, options, f"{kind}.options")
         return factory.create(settings, self._context)
 
-    def _gate(self, authorizer: Authorizer) -> Gate:
+    def _gate(self, authorizer: Authorizer) -> AccessGate:
         if self._context.spec.authorizer.use == "none":
-            return DirectGate(authorizer)
-        gate = PooledGate(authorizer)
+            return DirectAuthorizer(authorizer)
+        gate = AuthorizerPool(authorizer)
         self._owned.callback(gate.close)
         return gate
 

@@ -14,7 +14,7 @@ from fake_master import FakeMaster, instance, snapshot
 from ranger_stage import PolicyServer, item, opened, policy
 
 from tarn.domain import Principal
-from tarn.http.gate import PooledGate
+from tarn.http.authorizer_pool import AuthorizerPool
 from tarn.java import leave
 from tarn_plugins.authorizer.ranger.authorizer import RangerAuthorizer
 
@@ -78,7 +78,7 @@ def _rows(authorizer: RangerAuthorizer) -> list[Row]:
 
 def _over_http(authorizer: RangerAuthorizer) -> list[Row]:
     """Ask a master, whose control thread is busy, 300 times a second."""
-    gate = PooledGate(authorizer)
+    gate = AuthorizerPool(authorizer)
     asked = "/authorize?model=model-7&action=infer&user=user7"
     try:
         with FakeMaster(snapshot(instance(1)), gate=gate) as master, BusyControl(master):

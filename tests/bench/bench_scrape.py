@@ -10,7 +10,7 @@ from typing import Self
 from bench.row import Row
 from prometheus_client.parser import text_string_to_metric_families
 
-from tarn.control.scrape import Scraper, Target
+from tarn.control.scrape import ProbeTarget, Scraper
 from tarn.domain import Known, Reading
 from tarn.testing.fake_fleet import FakeFleet
 from tarn.triton.metrics import parse
@@ -109,7 +109,7 @@ def scrape_1000() -> list[Row]:
     walls, cpus, steady = [], [], []
     with FakeFleet(FAKES) as fleet:
         fleet.hang(range(0, FAKES, FAKES // HANGING))
-        targets = {f"i-{n:04}": Target(e) for n, e in enumerate(fleet.endpoints)}
+        targets = {f"i-{n:04}": ProbeTarget(e) for n, e in enumerate(fleet.endpoints)}
         for _ in range(ROUNDS):
             wall_s, cpu_s, steady_s = _scrape(targets)
             walls.append(wall_s)
@@ -138,7 +138,7 @@ def scrape_1000() -> list[Row]:
     ]
 
 
-def _scrape(targets: Mapping[str, Target]) -> tuple[float, float, float]:
+def _scrape(targets: Mapping[str, ProbeTarget]) -> tuple[float, float, float]:
     """Return (wall of the first round, its CPU, CPU of one later second)."""
     scraper = Scraper(SystemClock(), 1.0, 2.0, lambda: None)
     scraper.start()

@@ -9,7 +9,7 @@ from bench.row import Row
 from fake_master import FakeAuthorizer, FakeMaster, instance, snapshot
 
 from tarn.domain import Principal, Verdict
-from tarn.http.gate import PooledGate
+from tarn.http.authorizer_pool import AuthorizerPool
 
 POLICIES = 1000
 RATE = 300
@@ -36,7 +36,7 @@ class _Policies(FakeAuthorizer):
 def authorize_rows() -> list[Row]:
     """Measure one question at a time, 300 a second, and the status with a hundred models in it."""
     policies = frozenset((f"user{n}", "infer", f"model{n}") for n in range(POLICIES))
-    gate = PooledGate(_Policies(policies=policies))
+    gate = AuthorizerPool(_Policies(policies=policies))
     models = tuple((f"model{n}", "READY", "") for n in range(MODELS))
     fleet = snapshot(*(instance(number, models=models) for number in range(10)))
     asked = f"/authorize?model=model{POLICIES - 1}&action=infer&user=user{POLICIES - 1}"

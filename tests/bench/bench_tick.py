@@ -12,16 +12,16 @@ from tarn.domain import (
     Endpoint,
     Epoch,
     Instance,
+    InstanceState,
     Known,
     ModelState,
     Reading,
     Running,
-    State,
 )
 from tarn.domain.fleet import Fleet, Rules
 from tarn.domain.signals import Signals
 from tarn.domain.spec import ModelsSpec, ReplicasSpec
-from tarn.domain.tick import Seen, tick
+from tarn.domain.tick import Observation, tick
 
 ROUNDS = 7
 SIZE = 10_000
@@ -63,7 +63,7 @@ def _fleet() -> Fleet:
         Instance(
             f"big-{number:04d}",
             "hash",
-            State.READY,
+            InstanceState.READY,
             container_id=f"c{number}",
             node="node",
             endpoint=_endpoint(number),
@@ -103,11 +103,11 @@ def _readings(now_s: float, *, busy: int) -> dict[str, Reading]:
     }
 
 
-def _seen(now_s: float, readings: Mapping[str, Reading]) -> Seen:
-    return Seen(now_s, now_s, _FACTS, readings)
+def _seen(now_s: float, readings: Mapping[str, Reading]) -> Observation:
+    return Observation(now_s, now_s, _FACTS, readings)
 
 
-def _timed(fleet: Fleet, seen: Seen) -> tuple[float, Fleet]:
+def _timed(fleet: Fleet, seen: Observation) -> tuple[float, Fleet]:
     began_s = time.perf_counter()
     after = tick(fleet, seen, RULES)
     return time.perf_counter() - began_s, after

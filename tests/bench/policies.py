@@ -25,7 +25,7 @@ import attrs
 from tarn.domain import ClusterSpec
 from tarn.domain.spec import ModelsSpec, ReplicasSpec, ScalingSpec
 from tarn.plugins import Plugins, load
-from tarn.simulator import FAMILIES, Model, Trace, enter, generated, simulate
+from tarn.simulator import FAMILIES, Trace, WorldModel, enter, generated, simulate
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "policies.md"
 BEGIN, END = "<!-- table: begin -->", "<!-- table: end -->"
@@ -44,7 +44,7 @@ GRID: Mapping[str, tuple[Mapping[str, object], ...]] = {
 SAME_COST = 1.02
 TIED, TIED_S = 1.05, 0.001
 AIM = 0.8
-MODEL = Model()
+MODEL = WorldModel()
 FITS = 0.75
 """Every contender begins with the size at which slots are so busy at first."""
 

@@ -54,9 +54,9 @@ def measured(measurements: Mapping[str, Measure]) -> list[Row]:
     return rows
 
 
-def table(rows: Iterable[Row], surroundings: str) -> str:
+def table(rows: Iterable[Row], environment: str) -> str:
     """Return *rows* as Markdown, below a line on where they were measured."""
-    lines = [surroundings, "", "| what | measured | aim | compared with |", "|---|---|---|---|"]
+    lines = [environment, "", "| what | measured | aim | compared with |", "|---|---|---|---|"]
     for row in rows:
         aim = "" if row.aim is None else f"≤ {row.aim:g} {row.unit}" + " (missed)" * row.missed
         than = row.baseline_value

@@ -19,7 +19,7 @@ from yarn_stage import Hadoop, YarnHouse
 
 from tarn import config
 from tarn.errors import TarnError
-from tarn.follow import Api
+from tarn.follow import MasterApi
 from tarn.triton import binary
 from tarn.triton.start import words
 from tarn_plugins.runtime.yarn.master.records import record_of
@@ -106,12 +106,12 @@ class Watched:
         (line,) = (line for line in status.splitlines() if line.startswith("VmRSS:"))
         return int(line.split()[1]) / 1024
 
-    def _ask(self, question: Callable[[Api], Any]) -> Any:
+    def _ask(self, question: Callable[[MasterApi], Any]) -> Any:
         address = self.application.get("amRPCAddress", "")
         if not address or address.endswith(":-1"):
             return None
         try:
-            with Api(f"http://{address}", self._token) as api:
+            with MasterApi(f"http://{address}", self._token) as api:
                 return question(api)
         except TarnError:
             return None

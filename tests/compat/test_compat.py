@@ -105,7 +105,7 @@ def test_half_of_a_token_that_stands_alone_is_not_shown() -> None:
     assert not refused
     assert "horse" not in text
     assert "correct" not in text
-    assert "a word is no option" in text
+    assert "a word is not an option" in text
 
 
 def test_nothing_in_a_command_is_executed(tmp_path: Path) -> None:

@@ -8,23 +8,23 @@ from tarn.domain import (
     Endpoint,
     Epoch,
     Instance,
+    InstanceState,
     Known,
     ModelState,
     Reading,
     Running,
-    State,
     Unknown,
 )
 from tarn.domain.fleet import Fleet, Rules
 from tarn.domain.signals import Signals, fleet_view
 from tarn.domain.spec import ModelsSpec, ReplicasSpec
-from tarn.domain.tick import Seen, tick
+from tarn.domain.tick import Observation, tick
 from tarn.interfaces import ScalingPolicy
 from tarn.triton.activity import Activity, observe
 from tarn.triton.metrics import parse
 from tarn_plugins.scaling import target, threshold
-from tarn_plugins.scaling.target import Target
-from tarn_plugins.scaling.threshold import Threshold
+from tarn_plugins.scaling.target import TargetPolicy
+from tarn_plugins.scaling.threshold import ThresholdPolicy
 
 FOR_S = 310
 SIZE = 4
@@ -45,14 +45,14 @@ RULES = Rules(
 
 
 POLICIES = {
-    "threshold, composite": Threshold(threshold.Settings()),
-    "threshold, queue_depth": Threshold(threshold.Settings(mode="queue_depth")),
-    "target": Target(target.Settings()),
+    "threshold, composite": ThresholdPolicy(threshold.ThresholdSettings()),
+    "threshold, queue_depth": ThresholdPolicy(threshold.ThresholdSettings(mode="queue_depth")),
+    "target": TargetPolicy(target.TargetSettings()),
 }
 
 
 def instance(number: int) -> Instance:
-    ready = Instance(f"cpu-{number:04d}", "hash", State.READY, ready_s=0.0, serving=True)
+    ready = Instance(f"cpu-{number:04d}", "hash", InstanceState.READY, ready_s=0.0, serving=True)
     at = Endpoint("h", 3 * number, 3 * number + 1, 3 * number + 2)
     return attrs.evolve(ready, container_id=f"c{number}", node="h", endpoint=at)
 
@@ -81,7 +81,7 @@ def test_an_idle_cpu_fleet_shrinks_when_its_counters_stood_still_for_five_minute
         readings = {i.id: reading(i.id, activity, now_s) for i in instances}
         signals = signals.looked(fleet.instances, readings, now_s, oldest_s=7.0)
         wish = policy.wanted(fleet_view(fleet, RULES, signals, now_s))
-        fleet = tick(fleet, Seen(now_s, now_s, facts, readings, wish=Known(wish)), RULES)
+        fleet = tick(fleet, Observation(now_s, now_s, facts, readings, wish=Known(wish)), RULES)
     said = signals.history["gpu_utilization"][-1][1]
     assert isinstance(said, Unknown)
     assert "no nv_gpu_utilization: a build without GPU, MIG, or" in said.reason

@@ -34,11 +34,14 @@ def test_a_request_at_target_zero_is_held_and_answered(house: House, policy: str
     assert (status["desired"], status["ready"], status["spec_revision"]) == (1, 1, 1)
 
 
-POLICIES = [threshold.Threshold(threshold.Settings()), target.Target(target.Settings())]
+POLICIES = [
+    threshold.ThresholdPolicy(threshold.ThresholdSettings()),
+    target.TargetPolicy(target.TargetSettings()),
+]
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=["threshold", "target"])
-def test_a_policy_itself_leaves_zero_for_one_request(policy: threshold.Threshold) -> None:
+def test_a_policy_itself_leaves_zero_for_one_request(policy: threshold.ThresholdPolicy) -> None:
     """Where nothing serves, nothing is measured; the request that waits is reason enough."""
     nobody = Unknown("no instance is ready")
     asleep = view(0, waiting=1, pending=nobody, gpu_utilization=nobody, offered_load=nobody)

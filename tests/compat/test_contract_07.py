@@ -10,9 +10,9 @@ from tarn.testing.wait import until
 from tarn_plugins.scaling import target, threshold
 
 POLICIES = [
-    threshold.Threshold(threshold.Settings("queue_depth", queue_capacity=16)),
-    threshold.Threshold(threshold.Settings()),
-    target.Target(target.Settings("pending", 16)),
+    threshold.ThresholdPolicy(threshold.ThresholdSettings("queue_depth", queue_capacity=16)),
+    threshold.ThresholdPolicy(threshold.ThresholdSettings()),
+    target.TargetPolicy(target.TargetSettings("pending", 16)),
 ]
 IDS = ["threshold by its queue", "threshold as it is by default", "target with pending"]
 

@@ -40,7 +40,7 @@ def test_files_that_cannot_be_brought_are_an_end_like_any_other() -> None:
     master.step()
     fact = master.fact(A)
     assert isinstance(fact, Ended)
-    assert "does not exist" in fact.exit.reason
+    assert "no longer exists" in fact.exit.reason
     master.want(B)
     master.step()
     assert yarn.running().keys() == {B}

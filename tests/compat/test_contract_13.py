@@ -4,7 +4,7 @@ import pytest
 from fake_yarn import FakeYarn
 from yarn_desk import Master
 
-from tarn.domain import Asked
+from tarn.domain import Pending
 from tarn.errors import Superseded
 from tarn.testing.fakes import FakeClock
 
@@ -19,7 +19,7 @@ def test_a_rejected_ask_is_told_and_asked_again() -> None:
     master.want(A)
     master.step()
     fact = master.fact(A)
-    assert isinstance(fact, Asked)
+    assert isinstance(fact, Pending)
     assert "COULD_NOT_PLACE_ON_NODE" in fact.waits_for
     yarn.rejecting = {}
     for _ in range(10):
@@ -39,7 +39,7 @@ def test_a_yarn_without_constraints_is_served_without_them() -> None:
     assert len({yarn.containers[one].grant.node for one in running.values()}) == 3
     assert yarn.violations == []
     assert yarn.surplus() == []
-    waiting = [fact for fact in master.facts() if isinstance(fact, Asked)]
+    waiting = [fact for fact in master.facts() if isinstance(fact, Pending)]
     assert [("3 of 3 nodes hold" in fact.waits_for) for fact in waiting] == [True]
 
 

@@ -6,15 +6,15 @@ import httpx
 from fake_master import FakeAuthorizer, FakeMaster
 
 from tarn.domain import Readiness
-from tarn.http.actions import ACTIONS, OPEN, SELF
-from tarn.http.gate import DirectGate
+from tarn.http.authorizer_pool import DirectAuthorizer
+from tarn.http.route_permissions import ACTIONS, OPEN, SELF
 
 
 def test_a_request_at_the_very_start_is_never_let_in() -> None:
     """Sent before anything serves, answered while the authorizer is not ready yet: no 200."""
     authorizer = FakeAuthorizer()
     early = Readiness(ready=False, reason="the engine starts")
-    master = FakeMaster(api_token=None, gate=DirectGate(authorizer), readiness=early)
+    master = FakeMaster(api_token=None, gate=DirectAuthorizer(authorizer), readiness=early)
     connections = []
     for path in ("/health", "/instances"):
         connection = http.client.HTTPConnection("127.0.0.1", master.server.port, timeout=10)

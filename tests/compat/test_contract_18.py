@@ -6,14 +6,14 @@ from yarn_desk import Master
 from tarn.domain import Ended, Running
 from tarn.testing.fakes import FakeClock
 from tarn_plugins.runtime.yarn.master.slots import Start
-from tarn_plugins.runtime.yarn.wire import Answer, Completed, Exchange
+from tarn_plugins.runtime.yarn.messages import AllocateResponse, Completed, Exchange
 
 
 def granted(master: Master) -> Start:
     """Bring one instance to where its node is being told to start it."""
     master.want("fleet-0001")
     said = master.ledger.say(1.0)
-    master.ledger.heard(said, master.doors.rm.exchange(said), 1.0, 1.0)
+    master.ledger.heard(said, master.services.rm.exchange(said), 1.0, 1.0)
     (job,) = master.ledger.jobs()
     assert isinstance(job, Start)
     return job
@@ -35,7 +35,7 @@ def test_an_end_inside_the_start_is_an_end() -> None:
     """The start that returns afterwards brings nothing back."""
     master = Master(FakeYarn(3), FakeClock())
     one = granted(master).grant.container_id
-    over = Answer(completed=(Completed(one, 1, "it crashed"),), nodes=3)
+    over = AllocateResponse(completed=(Completed(one, 1, "it crashed"),), nodes=3)
     master.ledger.heard(Exchange(), over, 1.1, 1.1)
     master.ledger.started(one, 1.2)
     (fact,) = master.ledger.facts(1.2)

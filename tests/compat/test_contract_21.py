@@ -6,7 +6,7 @@ from haproxy_tritons import member, view
 
 from tarn.clock import SystemClock
 from tarn_plugins.discovery.haproxy.servers import HAProxyServers
-from tarn_plugins.discovery.haproxy.target import Target
+from tarn_plugins.discovery.haproxy.target import HaproxyTarget
 
 pytestmark = pytest.mark.discovery
 
@@ -15,7 +15,7 @@ def test_an_instance_with_a_host_name_gets_a_placeholder_by_its_address(
     haproxy: HAProxyStage,
 ) -> None:
     """One that has none leaves its placeholder in maintenance, and the word says why."""
-    target = Target(haproxy.socket, backend="slots_backend", slots="triton-")
+    target = HaproxyTarget(haproxy.socket, backend="slots_backend", slots="triton-")
     engine = HAProxyServers(target, SystemClock())
     try:
         unknown = member(2, 4000, "no-such-host.invalid")

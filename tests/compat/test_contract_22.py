@@ -7,14 +7,14 @@ from haproxy_tritons import member, view
 from tarn.clock import SystemClock
 from tarn.testing.wait import until
 from tarn_plugins.discovery.haproxy.servers import HAProxyServers
-from tarn_plugins.discovery.haproxy.target import Target
+from tarn_plugins.discovery.haproxy.target import HaproxyTarget
 
 pytestmark = pytest.mark.discovery
 
 
 def test_no_instances_means_no_servers_within_a_second(haproxy: HAProxyStage) -> None:
     """Every placeholder is in maintenance; nobody is asked for anything, and nothing repeats."""
-    target = Target(haproxy.socket, backend="slots_backend", slots="triton-")
+    target = HaproxyTarget(haproxy.socket, backend="slots_backend", slots="triton-")
     engine = HAProxyServers(target, SystemClock())
     try:
         engine.sync(view(1, *(member(n, 4000 + n) for n in (1, 2, 3))))

@@ -6,14 +6,14 @@ from haproxy_tritons import member, view
 
 from tarn.clock import SystemClock
 from tarn_plugins.discovery.haproxy.servers import HAProxyServers
-from tarn_plugins.discovery.haproxy.target import Target
+from tarn_plugins.discovery.haproxy.target import HaproxyTarget
 
 pytestmark = pytest.mark.discovery
 
 
 def test_placeholders_that_are_as_they_should_be_are_told_nothing(haproxy: HAProxyStage) -> None:
     """Their administrative state is 4 and not 0 once they serve: that is as it should be."""
-    target = Target(haproxy.socket, backend="slots_backend", slots="triton-")
+    target = HaproxyTarget(haproxy.socket, backend="slots_backend", slots="triton-")
     engine = HAProxyServers(target, SystemClock())
     try:
         now = view(1, member(1, 4001), member(2, 4002))

@@ -9,7 +9,7 @@ import pytest
 from house import MODELS, House, house, until
 
 from tarn.domain import Known, Reading, Unknown
-from tarn.follow import Api
+from tarn.follow import MasterApi
 
 __all__ = ["house"]
 
@@ -47,7 +47,7 @@ class Leaving:
         _, said = self.starting.communicate(timeout=90)
         assert self.starting.returncode == 0, said
         token = (self.house.directory(self.name) / "api_token").read_text().strip()
-        self.api = Api(str(self.house.ref(self.name)["url"]), token)
+        self.api = MasterApi(str(self.house.ref(self.name)["url"]), token)
         (one,) = self.api.instances()["instances"]
         self.id, self.http = one["id"], one["http"]
         self._infer(0.0)  # so that ten seconds are far more than the model's mean

@@ -3,15 +3,15 @@
 import httpx
 from fake_master import TOKEN, FakeMaster, instance, snapshot
 
-from tarn.domain import State
+from tarn.domain import InstanceState
 
 
 def test_only_who_may_get_traffic_is_listed() -> None:
     """Ready and not suspect: in a thousand polls nobody else appears."""
     fleet = snapshot(
         instance(1),
-        instance(2, State.STARTING),
-        instance(3, State.DRAINING),
+        instance(2, InstanceState.STARTING),
+        instance(3, InstanceState.DRAINING),
         instance(4, suspect="silent"),
     )
     headers = {"X-TARN-Token": TOKEN.decode()}

@@ -9,7 +9,7 @@ from haproxy_tritons import Triton, view
 from tarn.clock import SystemClock
 from tarn.testing.wait import until
 from tarn_plugins.discovery.haproxy.servers import HAProxyServers
-from tarn_plugins.discovery.haproxy.target import Target
+from tarn_plugins.discovery.haproxy.target import HaproxyTarget
 
 pytestmark = pytest.mark.discovery
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.discovery
 def test_a_drain_under_load_costs_no_request(haproxy: HAProxyStage) -> None:
     """Some 50 requests a second; a server that was acknowledged as out is closed at once."""
     tritons = [Triton(1), Triton(2)]
-    engine = HAProxyServers(Target(haproxy.socket, fleet="fleet"), SystemClock())
+    engine = HAProxyServers(HaproxyTarget(haproxy.socket, fleet="fleet"), SystemClock())
     stop, answers = threading.Event(), []
 
     def ask() -> None:

@@ -3,12 +3,12 @@
 import httpx
 from fake_master import FakeMaster, instance, snapshot, view
 
-from tarn.domain import ClusterState, State
+from tarn.domain import ClusterState, InstanceState
 
 
 def test_health_is_good_at_the_first_poll_after_an_instance_is_ready() -> None:
     """However often it was asked before."""
-    cold = snapshot(instance(1, State.STARTING), state=ClusterState.STARTING)
+    cold = snapshot(instance(1, InstanceState.STARTING), state=ClusterState.STARTING)
     with FakeMaster(cold) as master, httpx.Client(base_url=master.url, trust_env=False) as web:
         for _ in range(20):
             answer = web.get("/health")

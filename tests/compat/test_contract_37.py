@@ -3,19 +3,19 @@
 import asyncio
 
 from tarn.domain import ANONYMOUS, Principal
-from tarn.http.asked import Asked
-from tarn.http.identity import OWNER, Identity
+from tarn.http.identity import OWNER, Authenticator
+from tarn.http.request_info import RequestInfo
 
 CLAIM = ((b"x-forwarded-user", b"ceo"), (b"x-tarn-user", b"root"))
 
 
-def who(identity: Identity, *headers: tuple[bytes, bytes]) -> Principal | None:
-    return asyncio.run(identity.identify(Asked("/instances", b"", headers))).principal
+def who(identity: Authenticator, *headers: tuple[bytes, bytes]) -> Principal | None:
+    return asyncio.run(identity.identify(RequestInfo("/instances", b"", headers))).principal
 
 
 def test_who_says_nothing_is_anonymous() -> None:
     """Also with a header in which anybody can write anything."""
-    identity = Identity(None)
+    identity = Authenticator(None)
     assert who(identity) == ANONYMOUS
     assert who(identity, *CLAIM) == ANONYMOUS
     assert ANONYMOUS.user == "anonymous"
@@ -23,5 +23,5 @@ def test_who_says_nothing_is_anonymous() -> None:
 
 def test_the_token_is_who_holds_it_and_no_header_changes_that() -> None:
     """A claim beside the token is no proof either."""
-    assert who(Identity(b"t"), (b"x-tarn-token", b"t"), *CLAIM) == OWNER
-    assert who(Identity(b"t"), *CLAIM) is None
+    assert who(Authenticator(b"t"), (b"x-tarn-token", b"t"), *CLAIM) == OWNER
+    assert who(Authenticator(b"t"), *CLAIM) is None

@@ -8,7 +8,7 @@ import pytest
 from fake_master import FakeAuthorizer, FakeMaster
 
 from tarn.domain import Principal, Readiness, Verdict
-from tarn.http.gate import PooledGate
+from tarn.http.authorizer_pool import AuthorizerPool
 
 
 @attrs.define
@@ -38,7 +38,7 @@ class Down(FakeAuthorizer):
 )
 def test_an_authorizer_that_is_away_lets_nobody_in(how: str, ready: bool, health: str) -> None:
     """403 and unhealthy, with no switch to have it otherwise."""
-    gate = PooledGate(Down(how=how))
+    gate = AuthorizerPool(Down(how=how))
     try:
         with (
             FakeMaster(api_token=None, gate=gate, readiness=Readiness(ready=ready)) as master,

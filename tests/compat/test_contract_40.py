@@ -12,11 +12,11 @@ from tarn_plugins.runtime.yarn import Docker
 from tarn_plugins.runtime.yarn.launch.instance import program
 from tarn_plugins.runtime.yarn.launch.launch_file import encode
 from tarn_plugins.runtime.yarn.launch.run_script import COMMAND, LAUNCH, RUN, SCRIPT
-from tarn_plugins.runtime.yarn.wire import Record
+from tarn_plugins.runtime.yarn.messages import ContainerRecord
 
 NAME = "HUGGING_FACE_HUB_TOKEN"
 SECRET = "hunter2 $(id)"
-RECORD = Record("w-0001", 1, "container_1_1_1", "", "nm1", Endpoint("nm1", 1, 2, 3), 0.0)
+RECORD = ContainerRecord("w-0001", 1, "container_1_1_1", "", "nm1", Endpoint("nm1", 1, 2, 3), 0.0)
 
 
 @pytest.mark.parametrize(

@@ -3,9 +3,9 @@
 import httpx
 from fake_master import FakeMaster
 
-from tarn.http.identity import Proofs, Trusted, network
+from tarn.http.identity import KnownProxy, Proofs, network
 
-PROXY = Trusted("lb1", network("10.0.0.5"), "token", b"the-token-of-lb1", users=frozenset({"*"}))
+PROXY = KnownProxy("lb1", network("10.0.0.5"), "token", b"the-token-of-lb1", users=frozenset({"*"}))
 CLAIMS = {
     "X-Forwarded-For": "10.0.0.5",
     "X-Real-IP": "10.0.0.5",

@@ -12,7 +12,7 @@ from haproxy_tritons import Triton, served_by, view
 from tarn.clock import SystemClock
 from tarn.testing.wait import until
 from tarn_plugins.discovery.haproxy.servers import HAProxyServers
-from tarn_plugins.discovery.haproxy.target import Target
+from tarn_plugins.discovery.haproxy.target import HaproxyTarget
 
 pytestmark = pytest.mark.discovery
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.discovery
 @pytest.fixture
 def three(haproxy: HAProxyStage) -> Iterator[list[Triton]]:
     tritons = [Triton(number) for number in (1, 2, 3)]
-    engine = HAProxyServers(Target(haproxy.socket, fleet="fleet"), SystemClock())
+    engine = HAProxyServers(HaproxyTarget(haproxy.socket, fleet="fleet"), SystemClock())
     engine.sync(view(1, *(one.member for one in tritons)))
     until(lambda: {served_by(haproxy) for _ in range(6)} == {"1", "2", "3"}, 10)
     yield tritons

@@ -7,7 +7,7 @@ from fake_master import instance, snapshot
 
 from tarn.clock import SystemClock
 from tarn.control.metrics import render_metrics
-from tarn.control.scrape import Scraper, Target
+from tarn.control.scrape import ProbeTarget, Scraper
 from tarn.testing.fake_triton import FakeTriton
 
 
@@ -19,7 +19,7 @@ def test_each_gpu_of_each_instance_has_its_series() -> None:
     try:
         with FakeTriton("echo") as triton:
             triton.state.gpus = {"GPU-a": (0.5, 8 << 30, 16 << 30), "GPU-b": (0.25, 0, 16 << 30)}
-            scraper.watch({"llama-0001": Target(triton.endpoint)})
+            scraper.watch({"llama-0001": ProbeTarget(triton.endpoint)})
             end_s = time.monotonic() + 10
             text = ""
             while "tarn_gpu" not in text and time.monotonic() < end_s:

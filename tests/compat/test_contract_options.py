@@ -124,11 +124,11 @@ def id_of(row: Row) -> str:
     return row.long or row.env or ""
 
 
-def load(aliases: dict[str, object], environ: dict[str, str], **more: Any) -> config.Loaded:
+def load(aliases: dict[str, object], environ: dict[str, str], **more: Any) -> config.LoadedSpec:
     return config.load(REPOSITORY, aliases=aliases, environ=environ, **more)
 
 
-def values(loaded: config.Loaded) -> dict[str, object]:
+def values(loaded: config.LoadedSpec) -> dict[str, object]:
     """Return dotted path to value of the whole spec, as plain data."""
     found: dict[str, object] = {}
 
@@ -203,7 +203,7 @@ def test_an_option_without_a_purpose_is_accepted_with_a_note(row: Row) -> None:
     """Only --jar and --client-port; nothing else changes."""
     loaded = load({row.long or "": row.typed}, {})
     assert loaded.spec == load({}, {}).spec
-    assert loaded.notes[0].startswith(f"argument --{row.long}: accepted, and does nothing: ")
+    assert loaded.notes[0].startswith(f"argument --{row.long}: accepted, but has no effect: ")
     if row.env:
         assert load({}, as_environment(row)).notes[0].startswith(f"environment {row.env}: ")
 
@@ -287,7 +287,9 @@ def test_zookeeper_is_required_unless_the_environment_says_no() -> None:
 def test_a_login_by_jaas_is_refused_rather_than_left_out() -> None:
     """With the place for the login; without an ensemble it asks for nothing."""
     for aliases, environ in (({"zk-jaas": "/j"}, {}), ({}, {"ZK_JAAS": "/j"})):
-        with pytest.raises(ConfigErrors, match=r"no JAAS file.*digest: file:PATH") as caught:
+        with pytest.raises(
+            ConfigErrors, match=r"not read a JAAS file.*digest: file:PATH"
+        ) as caught:
             load({**ZK, **aliases}, environ)
         assert caught.value.code == "TARN-2004"
         assert "no effect without --zk-ensemble" in load(aliases, environ).notes[0]

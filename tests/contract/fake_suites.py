@@ -4,23 +4,23 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tarn.domain import Endpoint, Running
-from tarn.interfaces import Carrier, Clock, Discovery, Names, Runtime, SecretStore
+from tarn.interfaces import Clock, Discovery, Runtime, SecretStore, Uploader, UserDirectory
 from tarn.testing import contracts, fakes
 
 __all__ = [
     "FakeAuthorizerSuite",
-    "FakeCarrierSuite",
     "FakeCeilingSourceSuite",
     "FakeClockSuite",
     "FakeDeployerSuite",
     "FakeDiscoverySuite",
-    "FakeNamesSuite",
     "FakePolicySuite",
     "FakeRuntimeSuite",
     "FakeSecretStoreSuite",
     "FakeSignalSuite",
     "FakeStateStoreSuite",
     "FakeStorageSuite",
+    "FakeUploaderSuite",
+    "FakeUserDirectorySuite",
 ]
 
 _QUICK_S = 0.05
@@ -29,17 +29,17 @@ _ANSWER_S = 0.5
 """The mutants that block do so for longer than this."""
 
 
-class FakeCarrierSuite(contracts.CarrierContract):
-    kind = fakes.FakeCarrier
+class FakeUploaderSuite(contracts.UploaderContract):
+    kind = fakes.FakeUploader
 
-    def make(self, tmp_path: Path) -> Carrier:
+    def make(self, tmp_path: Path) -> Uploader:
         return self.kind()
 
-    def uri(self, carrier: Carrier) -> str:
+    def uri(self, carrier: Uploader) -> str:
         return "fake://far/file.tar.gz"
 
-    def content(self, carrier: Carrier, uri: str) -> bytes:
-        assert isinstance(carrier, fakes.FakeCarrier)
+    def content(self, carrier: Uploader, uri: str) -> bytes:
+        assert isinstance(carrier, fakes.FakeUploader)
         return carrier.there[uri]
 
 
@@ -146,12 +146,12 @@ class FakeAuthorizerSuite(contracts.AuthorizerContract):
         self.factory = fakes.fake_authorizer_factory(self.kind)
 
 
-class FakeNamesSuite(contracts.NamesContract):
-    kind = fakes.FakeNames
+class FakeUserDirectorySuite(contracts.UserDirectoryContract):
+    kind = fakes.FakeUserDirectory
     own, own_short = "alice@FAKE.EXAMPLE", "alice"
     known, known_group = "alice", "analysts"
 
-    def make(self, tmp_path: Path) -> Names:
+    def make(self, tmp_path: Path) -> UserDirectory:
         return self.kind()
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from tarn.domain import ClusterSpec
 from tarn.errors import LaunchError
-from tarn.interfaces import Check, ClientContext, Finding, Looked
+from tarn.interfaces import Check, CheckResult, ClientContext, Finding
 from tarn.release import DISTRIBUTION
 from tarn.testing.contracts import DoctorContract
 from tarn_plugins.runtime import yarn
@@ -53,7 +53,7 @@ class TestBuiltIn(DoctorContract):
     )
 
 
-GOOD = Check("the weather", "Rain makes people stay at home.", lambda: Looked("it rains"))
+GOOD = Check("the weather", "Rain makes people stay at home.", lambda: CheckResult("it rains"))
 WET = Finding("WET-1", "roof", "it leaks", "Mend the roof")
 
 
@@ -64,17 +64,17 @@ def plugin_of(*checks: Check) -> type:
     return type("Plugin", (), {"tarn_doctor_checks": staticmethod(tarn_doctor_checks)})
 
 
-def look(looked: Looked) -> Check:
+def look(looked: CheckResult) -> Check:
     return attrs.evolve(GOOD, look=lambda: looked)
 
 
-def write(path: Path) -> Looked:
+def write(path: Path) -> CheckResult:
     path.mkdir(parents=True, exist_ok=True)
     (path / "mark").touch()
-    return Looked("it rains")
+    return CheckResult("it rains")
 
 
-def fail(error: Exception) -> Looked:
+def fail(error: Exception) -> CheckResult:
     raise error
 
 
@@ -83,7 +83,7 @@ class TestStranger(DoctorContract):
 
     plugin = plugin_of(
         GOOD,
-        Check("the roof", "Who is wet works badly.", lambda: Looked("", (WET,))),
+        Check("the roof", "Who is wet works badly.", lambda: CheckResult("", (WET,))),
         Check("the cellar", "It holds the wine.", lambda: fail(LaunchError("house", "is locked"))),
     )
 
@@ -106,11 +106,14 @@ class TestStranger(DoctorContract):
             (attrs.evolve(GOOD, look=lambda: fail(KeyError("x"))),),
             "test_looking_raises_nothing_of_its_own",
         ),
-        ((look(Looked("", (attrs.evolve(WET, code="TARN-3999"),))),), "test_what_is_wrong_helps"),
-        ((look(Looked("", (attrs.evolve(WET, next_step=""),))),), "test_what_is_wrong_helps"),
-        ((look(Looked("", (attrs.evolve(WET, found=" "),))),), "test_what_is_wrong_helps"),
-        ((look(Looked("")),), "test_what_was_seen_is_said"),
-        ((look(Looked("it rains.")),), "test_what_was_seen_is_said"),
+        (
+            (look(CheckResult("", (attrs.evolve(WET, code="TARN-3999"),))),),
+            "test_what_is_wrong_helps",
+        ),
+        ((look(CheckResult("", (attrs.evolve(WET, next_step=""),))),), "test_what_is_wrong_helps"),
+        ((look(CheckResult("", (attrs.evolve(WET, found=" "),))),), "test_what_is_wrong_helps"),
+        ((look(CheckResult("")),), "test_what_was_seen_is_said"),
+        ((look(CheckResult("it rains.")),), "test_what_was_seen_is_said"),
     ],
 )
 def test_what_breaks_the_contract_is_caught(checks, test, tmp_path):

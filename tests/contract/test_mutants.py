@@ -11,12 +11,12 @@ from contract.inprocess import broken_promises, promises
 
 SUITES = {
     "authorizer": fake_suites.FakeAuthorizerSuite,
-    "carrier": fake_suites.FakeCarrierSuite,
+    "uploader": fake_suites.FakeUploaderSuite,
     "ceiling_source": fake_suites.FakeCeilingSourceSuite,
     "clock": fake_suites.FakeClockSuite,
     "deployer": fake_suites.FakeDeployerSuite,
     "discovery": fake_suites.FakeDiscoverySuite,
-    "names": fake_suites.FakeNamesSuite,
+    "user_directory": fake_suites.FakeUserDirectorySuite,
     "runtime": fake_suites.FakeRuntimeSuite,
     "scaling_policy": fake_suites.FakePolicySuite,
     "secret_store": fake_suites.FakeSecretStoreSuite,

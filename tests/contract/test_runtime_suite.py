@@ -13,12 +13,12 @@ from tarn.interfaces import Runtime
 from tarn.testing.context import cluster_spec
 from tarn.testing.contracts import RuntimeContract
 from tarn.testing.wait import until
-from tarn.triton.stubs import Child, Children
+from tarn.triton.stubs import ChildProcess, ChildProcesses
 from tarn_plugins.runtime import local
 from tarn_plugins.runtime.local.runtime import LocalRuntime
 
 
-class OneStubEach(Children):
+class OneStubEach(ChildProcesses):
     """One stub for each Triton, which ends and starts when a test says so; pids are made up."""
 
     def __init__(self) -> None:
@@ -27,15 +27,15 @@ class OneStubEach(Children):
         self.ended: set[int] = set()
         self.again: set[int] = set()
 
-    def look(self, parents: AbstractSet[int]) -> Mapping[int, list[Child]]:
+    def look(self, parents: AbstractSet[int]) -> Mapping[int, list[ChildProcess]]:
         self.looks += 1
         argv = ("/b/triton_python_backend_stub", "/r/m/1/model.py", *("?" * 6), "m_0_0")
         return {
             pid: [
-                Child(2**23 + pid, 1, code=-9)
+                ChildProcess(2**23 + pid, 1, code=-9)
                 if pid in self.ended
-                else Child(2**23 + pid, 1, argv),
-                *([Child(2**24 + pid, 2, argv)] if pid in self.again else []),
+                else ChildProcess(2**23 + pid, 1, argv),
+                *([ChildProcess(2**24 + pid, 2, argv)] if pid in self.again else []),
             ]
             for pid in parents
         }

@@ -17,10 +17,15 @@ from tarn.interfaces import Deployer
 from tarn.testing.context import client_context, cluster_spec
 from tarn.testing.contracts import DeployerContract
 from tarn_plugins.runtime import yarn
-from tarn_plugins.runtime.yarn import Settings
-from tarn_plugins.runtime.yarn.client.checks import Land
+from tarn_plugins.runtime.yarn import YarnSettings
+from tarn_plugins.runtime.yarn.client.checks import YarnOverview
 from tarn_plugins.runtime.yarn.client.deployer import YarnDeployer
-from tarn_plugins.runtime.yarn.client.reports import Attempt, Report, alive, newest
+from tarn_plugins.runtime.yarn.client.reports import (
+    ApplicationAttempt,
+    ApplicationReport,
+    alive,
+    newest,
+)
 from tarn_plugins.runtime.yarn.doctor.survey import Survey
 from tarn_plugins.runtime.yarn.layout import Layout
 from tarn_plugins.runtime.yarn.staging import Staging
@@ -29,11 +34,11 @@ DIED = "AM Container for x exited with  exitCode: 1\nLast 4096 bytes of master.s
 
 
 class YarnInMemory:
-    """A `Door`, and what is behind it, for any number of clients."""
+    """A `HadoopClient`, and what is behind it, for any number of clients."""
 
     def __init__(self) -> None:
         self.files = FilesInMemory(time.time)
-        self.reports: dict[str, Report] = {}
+        self.reports: dict[str, ApplicationReport] = {}
         self.names: dict[str, str] = {}
         self._lock = threading.Lock()
         self._count = 0
@@ -41,8 +46,8 @@ class YarnInMemory:
     def ask(self, question: str, within_s: float, **parts: Any) -> Any:
         return getattr(self, question)(**parts)
 
-    def land(self, repository: str | None, serve: list[str]) -> Any:
-        return attrs.asdict(Land(user="ann"))
+    def overview(self, repository: str | None, serve: list[str]) -> Any:
+        return attrs.asdict(YarnOverview(user="ann"))
 
     def survey(self, **_: Any) -> Any:
         return attrs.asdict(Survey())
@@ -57,9 +62,9 @@ class YarnInMemory:
         staging.take(name, id_)
         staging.publish({"run": b"run"})
         staging.keep({file: base64.b64decode(data) for file, data in files.items()})
-        report = Report(id_, "RUNNING", host="nm1", port=80, submitted_ms=submitted_ms)
+        report = ApplicationReport(id_, "RUNNING", host="nm1", port=80, submitted_ms=submitted_ms)
         if name == "doomed":
-            ended = (Attempt(1, "FAILED", DIED),)
+            ended = (ApplicationAttempt(1, "FAILED", DIED),)
             report = attrs.evolve(report, state="ACCEPTED", host="", port=0, attempts=ended)
         self.reports[id_], self.names[id_] = report, name
         return {"application_id": id_, "notes": []}
@@ -126,7 +131,7 @@ class TestYarn(DeployerContract):
         assert self.land.files.content == {}, "something stayed in HDFS"
 
     def make(self, tmp_path: Path) -> Deployer:
-        return YarnDeployer(Settings(docker=None), client_context(tmp_path), self.land)
+        return YarnDeployer(YarnSettings(docker=None), client_context(tmp_path), self.land)
 
     def spec(self, tmp_path: Path) -> ClusterSpec:
         return cluster_spec()

@@ -13,10 +13,10 @@ from tarn.hookspecs import RuntimeFactory
 from tarn.interfaces import MasterContext, Runtime
 from tarn.testing.context import master_context
 from tarn.testing.contracts import RuntimeContract, StateStoreContract
-from tarn_plugins.runtime.yarn import Settings, tarn_runtimes
+from tarn_plugins.runtime.yarn import YarnSettings, tarn_runtimes
 from tarn_plugins.runtime.yarn.master.runtime import YarnRuntime
 from tarn_plugins.runtime.yarn.master.state import HadoopStateStore
-from tarn_plugins.runtime.yarn.wire import Submitted
+from tarn_plugins.runtime.yarn.messages import Submitted
 
 OFFERED = tarn_runtimes()["yarn"]
 
@@ -32,16 +32,16 @@ class FakeYarns:
         plain = self.submitted.placement == "plain"
         return self.yarns.setdefault(directory, FakeYarn(plain=plain))
 
-    def runtime(self, settings: Settings, context: MasterContext) -> Runtime:
+    def runtime(self, settings: YarnSettings, context: MasterContext) -> Runtime:
         yarn = self.of(context.directory)
         yarn.broken = {"bbbbbbbbbbbb"}
-        doors = yarn.doors(context.epoch.attempt)
-        return YarnRuntime(context, settings, self.submitted, doors)
+        services = yarn.services(context.epoch.attempt)
+        return YarnRuntime(context, settings, self.submitted, services)
 
-    def state_store(self, _settings: Settings, context: MasterContext) -> HadoopStateStore:
+    def state_store(self, _settings: YarnSettings, context: MasterContext) -> HadoopStateStore:
         return HadoopStateStore(self.of(context.directory).files, fake_yarn.PRIVATE)
 
-    def epoch(self, _settings: Settings, directory: Path, _environ: Mapping[str, str]) -> Epoch:
+    def epoch(self, _settings: YarnSettings, directory: Path, _environ: Mapping[str, str]) -> Epoch:
         return Epoch(1_700_000_000_000, self.of(directory).claim())
 
     def factory(self) -> RuntimeFactory:

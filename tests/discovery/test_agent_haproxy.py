@@ -10,7 +10,7 @@ from agent_stage import Proxy, Wire, agent, argv_of, fake_tritons
 from asking import ask
 from house import House, clear, kill, until
 
-from tarn.follow import Api
+from tarn.follow import MasterApi
 
 pytestmark = pytest.mark.discovery
 NAME = "lbs"
@@ -45,28 +45,28 @@ def wire(proxy) -> Iterator[Wire]:
 
 
 @pytest.fixture
-def api(house) -> Iterator[Api]:
+def api(house) -> Iterator[MasterApi]:
     with master_of(house) as one:
         yield one
 
 
-def master_of(house: House) -> Api:
+def master_of(house: House) -> MasterApi:
     token = (house.directory(NAME) / "api_token").read_text().strip()
-    return Api(house.ref(NAME)["url"], token)
+    return MasterApi(house.ref(NAME)["url"], token)
 
 
-def view(api: Api) -> dict[str, str]:
+def view(api: MasterApi) -> dict[str, str]:
     return {row["id"]: row["http"] for row in api.instances()["instances"] if row["in_view"]}
 
 
-def scaled(api: Api, size: int) -> dict[str, str]:
+def scaled(api: MasterApi, size: int) -> dict[str, str]:
     """Scale to *size*, and return the view once it is so."""
     api.scale(size)
     until(lambda: len(view(api)) == size, 30, f"{size} instances in the view")
     return view(api)
 
 
-def acknowledged(api: Api, name: str) -> bool:
+def acknowledged(api: MasterApi, name: str) -> bool:
     status = api.status()
     words = {one["name"]: one["revision"] for one in status["followers"]}
     return words.get(name) == status["view_revision"]

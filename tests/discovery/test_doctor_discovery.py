@@ -17,7 +17,7 @@ from zookeeper_house import Masters, fresh_path, masters, view
 from zookeeper_stage import Ensemble, client
 
 from tarn.clock import SystemClock
-from tarn.doctor import Offered, Result, State, examine
+from tarn.doctor import CheckState, OfferedCheck, Result, examine
 from tarn.domain.spec import DiscoverySpec
 from tarn.errors import DiscoveryError
 from tarn.testing.context import client_context, cluster_spec
@@ -44,7 +44,7 @@ def look(directory: Path, use: str, environ: dict[str, str] | None = None, **opt
         if use == "zookeeper"
         else haproxy_plugin.tarn_doctor_checks(spec)
     )
-    results = examine([Offered("p", check) for check in checks], SystemClock())
+    results = examine([OfferedCheck("p", check) for check in checks], SystemClock())
     return {result.check: result for result in results}
 
 
@@ -79,7 +79,7 @@ def test_an_ensemble_that_is_well_is_left_as_it_was(tmp_path, zookeeper, other, 
     """All that the master will make is tried, and nothing of it stays; not even the path."""
     before = tree(other)
     found = look(tmp_path, "zookeeper", ensemble=zookeeper.address, path=house.path)
-    assert [one.state for one in found.values()] == [State.OK, State.OK]
+    assert [one.state for one in found.values()] == [CheckState.OK, CheckState.OK]
     assert found[PATH].seen == f"{house.path}: this user may publish; it is made at the first start"
     assert tree(other) == before
     house.make().reach(10)
@@ -93,7 +93,7 @@ def test_a_chroot_that_is_missing_is_made_by_the_master_too(tmp_path, zookeeper,
     before = tree(other)
     ensemble = f"{zookeeper.address}{fresh_path()}/a/b"
     found = look(tmp_path, "zookeeper", ensemble=ensemble)
-    assert [one.state for one in found.values()] == [State.OK, State.OK]
+    assert [one.state for one in found.values()] == [CheckState.OK, CheckState.OK]
     assert tree(other) == before
 
 
@@ -101,11 +101,11 @@ def test_a_server_that_is_silent_is_named(tmp_path, zookeeper, house):
     """The others carry on: a warning."""
     both = f"{zookeeper.address},{NOBODY}"
     found = look(tmp_path, "zookeeper", ensemble=both, path=house.path)
-    assert found[SERVERS].state is State.WARNING
+    assert found[SERVERS].state is CheckState.WARNING
     (one,) = found[SERVERS].findings
     assert (one.code, one.where) == ("TARN-3606", f"ZooKeeper {NOBODY}")
     assert "one of 2 servers" in one.found
-    assert found[PATH].state is State.OK
+    assert found[PATH].state is CheckState.OK
 
 
 def test_no_server_at_all_is_an_error(tmp_path):
@@ -132,7 +132,7 @@ def test_an_acl_that_forbids_is_an_error_before_the_start(tmp_path, zookeeper, o
         path=house.path,
         digest="env:ZK",
     )
-    assert found[PATH].state is State.OK, found
+    assert found[PATH].state is CheckState.OK, found
 
 
 def test_a_path_that_may_only_be_read_is_an_error(tmp_path, zookeeper, other, house):
@@ -162,7 +162,7 @@ def test_a_name_that_another_owner_has_is_an_error(tmp_path, zookeeper, house):
     theirs = look(
         tmp_path, "zookeeper", {"USER": "bob"}, ensemble=zookeeper.address, path=house.path
     )
-    assert mine[PATH].state is State.OK
+    assert mine[PATH].state is CheckState.OK
     assert codes(theirs[PATH]) == ["TARN-3304"]
 
 
@@ -171,7 +171,7 @@ def test_a_digest_that_is_not_here_makes_it_unknown(tmp_path, zookeeper):
     found = look(tmp_path, "zookeeper", ensemble=zookeeper.address, digest="file:/no/where/digest")[
         PATH
     ]
-    assert found.state is State.UNKNOWN
+    assert found.state is CheckState.UNKNOWN
     assert "/no/where/digest" in found.seen
 
 
@@ -184,7 +184,7 @@ def test_a_haproxy_that_is_well_is_left_as_it_was(tmp_path, haproxy: HAProxyStag
     """Its version, its level, and how many instances it has room for."""
     before = haproxy.servers(), haproxy.servers("slots_backend")
     found = haproxy_look(tmp_path, socket=str(haproxy.socket))
-    assert found.state is State.OK
+    assert found.state is CheckState.OK
     assert found.seen.startswith("HAProxy 2.")
     assert "level admin" in found.seen
     slots = haproxy_look(
@@ -211,7 +211,7 @@ def test_what_keeps_a_haproxy_from_being_driven_is_named(
     places = {"operator": haproxy.operator_socket, "nowhere": haproxy.socket.parent / "no.sock"}
     socket = places.get(options.get("socket", ""), haproxy.socket)
     found = haproxy_look(tmp_path, **{**options, "socket": str(socket)})
-    assert found.state is State.ERROR
+    assert found.state is CheckState.ERROR
     (one,) = found.findings
     assert one.code == code
     assert said in f"{one.found} {one.next_step}"
@@ -231,4 +231,4 @@ def test_too_few_slots_for_the_spec_are_an_error(tmp_path, haproxy: HAProxyStage
     found = haproxy_look(tmp_path, **options)
     assert codes(found) == ["TARN-3308"]
     del options["slots"]
-    assert haproxy_look(tmp_path, **options).state is State.OK
+    assert haproxy_look(tmp_path, **options).state is CheckState.OK

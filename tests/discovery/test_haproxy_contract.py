@@ -13,7 +13,7 @@ from tarn.hookspecs import Factory
 from tarn.interfaces import Discovery
 from tarn.testing.contracts import DiscoveryContract
 from tarn_plugins.discovery.haproxy import tarn_discoveries
-from tarn_plugins.discovery.haproxy.names import Names
+from tarn_plugins.discovery.haproxy.host_resolver import HostResolver
 from tarn_plugins.discovery.haproxy.servers import HAProxyServers
 
 pytestmark = pytest.mark.discovery
@@ -38,7 +38,7 @@ class TestHAProxyContract(DiscoveryContract):
 
     def make(self, tmp_path: Path, epoch: Epoch = _EPOCH) -> Discovery:
         made: Any = super().make(tmp_path, epoch)
-        made._names = Names(SystemClock(), lambda host: (_HOSTS[host],))
+        made._names = HostResolver(SystemClock(), lambda host: (_HOSTS[host],))
         sync = made.sync
 
         def recorded(view: DiscoveryView) -> None:

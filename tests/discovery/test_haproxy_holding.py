@@ -9,14 +9,14 @@ from haproxy_tritons import Triton, member, served_by, view
 from tarn.clock import SystemClock
 from tarn.testing.wait import until
 from tarn_plugins.discovery.haproxy.servers import HAProxyServers
-from tarn_plugins.discovery.haproxy.target import Target
+from tarn_plugins.discovery.haproxy.target import HaproxyTarget
 
 pytestmark = pytest.mark.discovery
 
 
 def test_views_that_keep_coming_do_not_keep_one_that_leaves(haproxy: HAProxyStage) -> None:
     """Two seconds from the first: else a fleet whose new instances fail is never out of the old."""
-    engine = HAProxyServers(Target(haproxy.socket, fleet="fleet"), SystemClock())
+    engine = HAProxyServers(HaproxyTarget(haproxy.socket, fleet="fleet"), SystemClock())
     revisions = iter(range(2, 1000))
 
     def is_out() -> bool:

@@ -14,7 +14,7 @@ from tarn.domain import Endpoint, Epoch
 from tarn.errors import DiscoveryError
 from tarn.testing.wait import until
 from tarn_plugins.discovery.haproxy.servers import HAProxyServers
-from tarn_plugins.discovery.haproxy.target import Target
+from tarn_plugins.discovery.haproxy.target import HaproxyTarget
 
 pytestmark = pytest.mark.discovery
 
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.discovery
 def engine_of(
     haproxy: HAProxyStage, fleet: str = "fleet", **target: str
 ) -> Iterator[HAProxyServers]:
-    engine = HAProxyServers(Target(haproxy.socket, fleet=fleet, **target), SystemClock())
+    engine = HAProxyServers(HaproxyTarget(haproxy.socket, fleet=fleet, **target), SystemClock())
     try:
         yield engine
     finally:

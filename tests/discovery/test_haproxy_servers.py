@@ -19,10 +19,10 @@ from tarn.clock import SystemClock
 from tarn.domain import Epoch
 from tarn.errors import DiscoveryError, Superseded
 from tarn.testing.wait import until, within
-from tarn_plugins.discovery.haproxy.doors import Doors
-from tarn_plugins.discovery.haproxy.names import Names
+from tarn_plugins.discovery.haproxy.backends import HaproxyBackends
+from tarn_plugins.discovery.haproxy.host_resolver import HostResolver
 from tarn_plugins.discovery.haproxy.servers import HAProxyServers
-from tarn_plugins.discovery.haproxy.target import Target
+from tarn_plugins.discovery.haproxy.target import HaproxyTarget
 
 pytestmark = pytest.mark.discovery
 
@@ -43,8 +43,10 @@ def make(haproxy: HAProxyStage) -> Iterator[Make]:
     """Return how an engine over the test's HAProxy is made; the fixture closes it."""
     made: list[HAProxyServers] = []
 
-    def one(wake: Callable[[], None] = lambda: None, names: Names | None = None, **target: object):
-        where = Target(**{"socket": haproxy.socket, "fleet": "fleet", **target})  # type: ignore[arg-type]
+    def one(
+        wake: Callable[[], None] = lambda: None, names: HostResolver | None = None, **target: object
+    ):
+        where = HaproxyTarget(**{"socket": haproxy.socket, "fleet": "fleet", **target})  # type: ignore[arg-type]
         made.append(HAProxyServers(where, SystemClock(), wake, names=names))
         return made[-1]
 
@@ -136,7 +138,7 @@ def test_a_haproxy_is_filled_again_after_a_fault_that_nobody_expected(
     """It is told once, in the log and to the master, and costs a look, not the thread."""
     engine, faults = make(), []
     engine.sync(view(1, tritons[0].member))
-    before, settle = haproxy.serving(), Doors.settle
+    before, settle = haproxy.serving(), HaproxyBackends.settle
 
     def faulty(*given: Any, **named: Any) -> Any:
         if len(faults) < 3:
@@ -144,7 +146,7 @@ def test_a_haproxy_is_filled_again_after_a_fault_that_nobody_expected(
             raise RuntimeError("nobody expected this")
         return settle(*given, **named)
 
-    monkeypatch.setattr(Doors, "settle", faulty)
+    monkeypatch.setattr(HaproxyBackends, "settle", faulty)
     haproxy.restart()
     until(lambda: "nobody expected this" in engine.applied().error, 10)
     until(lambda: haproxy.serving() == before, 10)
@@ -370,7 +372,7 @@ def test_a_hung_name_service_holds_up_only_its_own_instances(
         answer.wait(30)
         return ("127.0.0.7",)
 
-    engine = make(names=Names(SystemClock(), look_up))
+    engine = make(names=HostResolver(SystemClock(), look_up))
     try:
         within(5, lambda: engine.sync(view(1, member(1, 4000), member(2, 4000, "slow-host"))))
         assert set(haproxy.serving()) == {"fleet-0001"}
@@ -387,7 +389,7 @@ def test_servers_of_the_operator_are_left_alone(tmp_path: Path) -> None:
     stage.start()
     try:
         before = stage.servers()["spare"]
-        engine = HAProxyServers(Target(stage.socket, fleet="fleet"), SystemClock())
+        engine = HAProxyServers(HaproxyTarget(stage.socket, fleet="fleet"), SystemClock())
         engine.sync(view(1, member(1, 4000)))
         engine.sync(view(2))
         engine.close(withdraw=True)
@@ -457,7 +459,7 @@ def test_nobody_is_said_to_have_left_a_slot_that_cannot_be_told_apart(
         answer.wait(30)
         return ("127.0.0.7",)
 
-    names = Names(SystemClock(), look_up)
+    names = HostResolver(SystemClock(), look_up)
     engine = make(backend="slots_backend", slots="triton-", names=names)
     try:
         engine.sync(view(1, member(1, 4000), member(2, 4000, "127.0.0.2")))
@@ -506,7 +508,7 @@ def test_errors_are_sentences(haproxy: HAProxyStage, make: Make, tmp_path: Path)
     """No socket, no socket's file, no right, no backend: each says what to do."""
     with pytest.raises(DiscoveryError, match=r"gone: there is no such socket.*stats socket"):
         make(socket=tmp_path / "gone").reach(0.1)
-    with pytest.raises(DiscoveryError, match="this file is no socket"):
+    with pytest.raises(DiscoveryError, match="this file is not a socket"):
         make(socket=haproxy.configuration).reach(0.1)
     with pytest.raises(DiscoveryError, match=r"level admin.*reload HAProxy"):
         make(socket=haproxy.operator_socket).reach(0.1)

@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 
 from tarn.testing.fake_triton import FakeTriton
 from tarn.testing.wait import until
-from tarn_plugins.discovery.haproxy.configuration import Settings, render
+from tarn_plugins.discovery.haproxy.configuration import HaproxyCfgSettings, render
 
 pytestmark = [
     pytest.mark.discovery,
@@ -42,7 +42,7 @@ def _ports(count: int) -> list[int]:
     return ports
 
 
-def _settings(place: Path, **more: Any) -> Settings:
+def _settings(place: Path, **more: Any) -> HaproxyCfgSettings:
     http_port, grpc_port, stats_port = _ports(3)
     plain = {
         "address": "127.0.0.1",
@@ -53,13 +53,13 @@ def _settings(place: Path, **more: Any) -> Settings:
         "user": "",
         "group": "",
     }
-    return Settings(**{**plain, **more})
+    return HaproxyCfgSettings(**{**plain, **more})
 
 
 class Running:
     """A HAProxy with a rendered file, and what a client or an operator does with it."""
 
-    def __init__(self, place: Path, rendered: Settings) -> None:
+    def __init__(self, place: Path, rendered: HaproxyCfgSettings) -> None:
         self.settings = rendered
         file = place / "haproxy.cfg"
         file.write_text(render(rendered))
@@ -160,8 +160,8 @@ def test_haproxy_takes_every_variant_without_a_warning(
     certificate: Path,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
-    """What `Settings` lets through, `haproxy -c` finds valid."""
-    rendered = Settings(**plain, certificate=str(certificate) if secure else "")
+    """What `HaproxyCfgSettings` lets through, `haproxy -c` finds valid."""
+    rendered = HaproxyCfgSettings(**plain, certificate=str(certificate) if secure else "")
     file = tmp_path_factory.getbasetemp() / "every-variant.cfg"
     file.write_text(render(rendered))
     done = subprocess.run(

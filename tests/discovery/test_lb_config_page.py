@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from tarn.config import load
 from tarn_plugins.discovery.haproxy.config_command import config
-from tarn_plugins.discovery.haproxy.configuration import Settings
+from tarn_plugins.discovery.haproxy.configuration import HaproxyCfgSettings
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/how-to/balance-with-haproxy.md").read_text("utf-8")
@@ -65,7 +65,10 @@ def test_each_configuration_of_the_page_is_one(block: str, tmp_path: Path) -> No
 
 def test_the_agents_of_the_page_are_those_that_the_files_name() -> None:
     """A reader who copies either has the same."""
-    assert [Settings(cluster="ocr").agent, Settings(cluster="ocr", slots=8).agent] == AGENTS
+    assert [
+        HaproxyCfgSettings(cluster="ocr").agent,
+        HaproxyCfgSettings(cluster="ocr", slots=8).agent,
+    ] == AGENTS
 
 
 def test_the_page_shows_the_options_that_there_are() -> None:

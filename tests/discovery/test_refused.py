@@ -54,7 +54,7 @@ def test_a_client_that_tries_again_asks_for_one_instance(tmp_path: Path) -> None
         with one_client(stage.door.address, refused):
             api.adapt()
             api.drain(old, now=True)
-            until(lambda: len(refused) > 5, 20, "refusals")
+            until(lambda: len(refused) > 5, 60, "refusals")
             until(lambda: {r["id"] for r in stage.fleet.ready().values()} - {old}, 30, "another")
             stage.fleet.settled(stage.door, 1)
         sizes = [row["desired"] for row in api.decisions()]

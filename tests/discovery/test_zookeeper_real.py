@@ -18,7 +18,7 @@ from tarn.domain import Epoch
 from tarn.errors import ConfigError, DiscoveryError, Superseded
 from tarn.testing.wait import until
 from tarn.zk.nodes import FleetNode, fleet_path, parse_payload
-from tarn_plugins.discovery.zookeeper import Tls
+from tarn_plugins.discovery.zookeeper import ZooKeeperTlsSettings
 from tarn_plugins.discovery.zookeeper.discovery import ZooKeeper
 
 pytestmark = pytest.mark.discovery
@@ -398,7 +398,7 @@ def test_unreachable_is_said_in_time(house: Masters) -> None:
 def test_tls(zookeeper_tls: Secured, house: Masters) -> None:
     """Both sides show who they are; a server of somebody else is not believed."""
     good = {"ca": zookeeper_tls.ca, "cert": zookeeper_tls.cert, "key": zookeeper_tls.key}
-    discovery = house.make(ensemble=zookeeper_tls.address, tls=Tls(**good))
+    discovery = house.make(ensemble=zookeeper_tls.address, tls=ZooKeeperTlsSettings(**good))
     discovery.sync(view(1, 1))
     with client(zookeeper_tls.ensemble.address) as plain:
         assert children(plain, house.path) == names(1)
@@ -406,14 +406,14 @@ def test_tls(zookeeper_tls: Secured, house: Masters) -> None:
         ({**good, "ca": zookeeper_tls.other_ca}, "certificate verify failed"),
         ({"ca": zookeeper_tls.ca}, "no answer"),
     ):
-        wrong = house.make(ensemble=zookeeper_tls.address, tls=Tls(**bad))
+        wrong = house.make(ensemble=zookeeper_tls.address, tls=ZooKeeperTlsSettings(**bad))
         with pytest.raises(DiscoveryError, match="TLS") as caught:
             wrong.reach(1.5)
         assert caught.value.code == "TARN-3301"
         assert said in str(caught.value)
     for files in ({"ca": "/missing"}, {**good, "key": zookeeper_tls.other_ca}):
         with pytest.raises(ConfigError):
-            house.make(ensemble=zookeeper_tls.address, tls=Tls(**files))
+            house.make(ensemble=zookeeper_tls.address, tls=ZooKeeperTlsSettings(**files))
 
 
 def test_a_thousand_flips_hang_nothing(house: Masters, other: KazooClient) -> None:

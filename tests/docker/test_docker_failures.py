@@ -29,7 +29,13 @@ from tarn_plugins.runtime.yarn.launch.launcher import StagedLauncher
 from tarn_plugins.runtime.yarn.launch.run_script import COMMAND, RUN
 from tarn_plugins.runtime.yarn.layout import Layout
 from tarn_plugins.runtime.yarn.master.exits import explain
-from tarn_plugins.runtime.yarn.wire import Ask, ContainerLaunch, Grant, Record, Shape
+from tarn_plugins.runtime.yarn.messages import (
+    AllocatedContainer,
+    Ask,
+    ContainerLaunch,
+    ContainerRecord,
+    Shape,
+)
 
 pytestmark = [pytest.mark.docker, pytest.mark.yarn, pytest.mark.triton]
 
@@ -161,10 +167,12 @@ def tried(app: Application, files: HadoopFiles, layout: Layout) -> list[ExitStat
     return [explain(over[app.of(number).container_id], asked=False) for number in numbered]
 
 
-def prepared(case: Case, grant: Grant, files: HadoopFiles, layout: Layout) -> ContainerLaunch:
+def prepared(
+    case: Case, grant: AllocatedContainer, files: HadoopFiles, layout: Layout
+) -> ContainerLaunch:
     """Return what a master would start, without files where they are never looked at."""
     ports = range(30_000 + 3 * grant.number, 30_003 + 3 * grant.number)
-    record = Record(
+    record = ContainerRecord(
         f"case-{grant.number:04}", grant.number, grant.container_id, "", grant.node,
         Endpoint(grant.node, *ports), 0.0,
     )  # fmt: skip
@@ -204,7 +212,7 @@ def test_up_ends_with_the_reason(docker_house: DockerHouse) -> None:
     assert done.returncode == 1
     why = docker_house.tarn("why", "-c", "refused").stdout
     for said in (done.stderr, why):
-        assert "trying again cannot help" in said
+        assert "another attempt cannot help" in said
         assert "Add /etc to docker.allowed.ro-mounts" in said
 
 
@@ -238,7 +246,7 @@ def test_contradictions_are_refused_at_once(docker_house: DockerHouse) -> None:
     started_s = time.monotonic()
     done = docker_house.tarn("up", "-f", spec)
     assert done.returncode == 2
-    for words in ("'Tarn/Triton:1'", "nothing could reach", "'a:/b'", "which YARN brings", "'80'"):
+    for words in ("'Tarn/Triton:1'", "nothing could reach", "'a:/b'", "which YARN mounts", "'80'"):
         assert words in done.stderr
     assert docker_house.applications("wrong") == []
     assert time.monotonic() - started_s < WITHIN_S

@@ -10,7 +10,7 @@ import pytest
 
 from tarn.doctor import Result
 from tarn.domain import CODES
-from tarn.interfaces import Check, Finding, Looked
+from tarn.interfaces import Check, CheckResult, Finding
 
 PAGE = (Path(__file__).parents[2] / "docs/how-to/doctor.md").read_text("utf-8")
 BLOCKS = re.findall(r"```(\w+)\n(.*?)```", PAGE, re.DOTALL)
@@ -50,7 +50,9 @@ def test_the_row_of_the_page_is_a_row():
     """The same keys in the same order; its code stands in the table."""
     (row,) = json.loads(next(code for language, code in BLOCKS if language == "json"))
     finding = Finding("X", "where", "found", "fix")
-    real = Result.of(Check("name", "Why.", lambda: Looked("")), Looked("", (finding,))).plain()
+    real = Result.of(
+        Check("name", "Why.", lambda: CheckResult("")), CheckResult("", (finding,))
+    ).plain()
     assert list(row) == list(real)
     assert list(row["findings"][0]) == list(real["findings"][0])
     assert row["findings"][0]["code"] in CODES

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from tarn import log
-from tarn.domain import Asker, Cause
+from tarn.domain import EventCause, Requester
 from tarn.domain.events import EVENT_SCHEMA, EVENTS_FILE, Event, event_fields
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -21,7 +21,7 @@ def fields_of(section: str) -> list[str]:
 
 def test_the_page_has_every_field_of_an_event() -> None:
     """In the order in which they are written, and no other."""
-    cause = Cause(1, Asker("0123456789abcdef"))
+    cause = EventCause(1, Requester("0123456789abcdef"))
     fields = event_fields(Event("TARN-1102", "w-0001", "", 0.0, 0.0, cause=cause), "w")
     request = fields["request"]
     assert isinstance(request, dict)

@@ -35,7 +35,7 @@ def blocks(*languages: str) -> Iterator[tuple[str, str]]:
             yield language, content
 
 
-def spec(content: str) -> config.Loaded:
+def spec(content: str) -> config.LoadedSpec:
     """Return the spec of a block, held against the installed plugins."""
     plain = {"name": "w", "models": "/models", **yaml.safe_load(content)}
     return config.load(plain, environ={}, plugins=OFFERED)

@@ -10,7 +10,7 @@ import yaml
 from tarn import config, plugins
 from tarn.triton.made_tests import MOST_COPIES
 from tarn.triton.test_files import LONGEST_FILE, parse
-from tarn.triton.test_requests import Judged, judge
+from tarn.triton.test_requests import AnswerVerdict, judge
 
 PAGE = Path(__file__).parents[2] / "docs/how-to/test-requests.md"
 TEXT = PAGE.read_text("utf-8")
@@ -37,18 +37,18 @@ def test_the_spec_names_a_file_beside_it() -> None:
 @pytest.mark.parametrize(
     ("status", "body", "judged"),
     [
-        (200, answer(3.0), Judged.GOOD),
-        (200, answer(3.002), Judged.GOOD),
-        (200, answer(3.1), Judged.BAD),
-        (200, answer(3.0, 3.0), Judged.BAD),
-        (500, b'{"error": "Stub process \'add_0_0\' is not healthy."}', Judged.BAD),
-        (404, b'{"error": "Request for unknown model"}', Judged.BAD),
-        (503, b'{"error": "Exceeds maximum queue size"}', Judged.LATER),
-        (400, b'{"error": "unexpected shape for input"}', Judged.UNFIT),
+        (200, answer(3.0), AnswerVerdict.GOOD),
+        (200, answer(3.002), AnswerVerdict.GOOD),
+        (200, answer(3.1), AnswerVerdict.BAD),
+        (200, answer(3.0, 3.0), AnswerVerdict.BAD),
+        (500, b'{"error": "Stub process \'add_0_0\' is not healthy."}', AnswerVerdict.BAD),
+        (404, b'{"error": "Request for unknown model"}', AnswerVerdict.BAD),
+        (503, b'{"error": "Exceeds maximum queue size"}', AnswerVerdict.LATER),
+        (400, b'{"error": "unexpected shape for input"}', AnswerVerdict.UNFIT),
     ],
 )
 def test_the_file_of_the_page_judges_answers_as_its_table_says(
-    status: int, body: bytes, judged: Judged
+    status: int, body: bytes, judged: AnswerVerdict
 ) -> None:
     (request,), flaws = parse(block("json").encode())
     assert flaws == ()

@@ -42,7 +42,7 @@ def test_a_fleet_is_verified_explained_and_watched(house: House) -> None:
     # With a policy that wants fewer than the idle fleet has, that would be told, too.
     up = house.tarn("up", "-f", house.spec(name, scaling={"use": "fixed"}))
     assert up.returncode == 0, up.stderr
-    assert house.tarn("why", "-c", name).stdout == "proof: 2 of 2 ready; nothing is amiss\n"
+    assert house.tarn("why", "-c", name).stdout == "proof: 2 of 2 ready; nothing is wrong\n"
     _verify_a_healthy_fleet(house, name)
     _verify_through_a_drain(house, name)
     _verify_through_a_kill(house, name)

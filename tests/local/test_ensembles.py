@@ -10,7 +10,7 @@ from asking import ask
 from house import until
 from real_triton import CONFIG, NAP, Clock, infer_body, needed, real_triton
 
-from tarn.control.scrape import Scraper, Target
+from tarn.control.scrape import ProbeTarget, Scraper
 from tarn.domain import Known
 
 pytestmark = needed
@@ -57,7 +57,7 @@ def test_an_ensemble_and_its_parts_are_not_added(tmp_path: Path) -> None:
             return ask(endpoint.http_port, "POST", "/v2/models/all/infer", body)[0]
 
         try:
-            scraper.watch({"a": Target(endpoint)})
+            scraper.watch({"a": ProbeTarget(endpoint)})
             until(lambda: busy() == 0, 20, "a quiet Triton")
             seen: list[float] = []
             with ThreadPoolExecutor(ASKED) as pool:

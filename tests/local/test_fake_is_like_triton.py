@@ -14,7 +14,7 @@ import pytest
 from asking import ask
 from real_triton import DEADLINE_S, Clock, infer_body, needed, real_triton
 
-from tarn.control.scrape import Scraper, Target
+from tarn.control.scrape import ProbeTarget, Scraper
 from tarn.domain import Endpoint, Known
 from tarn.testing.fake_triton import FakeModel, FakeTriton
 from tarn.testing.wait import until
@@ -143,7 +143,7 @@ def test_the_scraper_reads_a_real_triton(triton: Endpoint) -> None:
     scraper = Scraper(Clock(), 0.2, 2.0, lambda: None)
     scraper.start()
     try:
-        scraper.watch({"a": Target(triton)})
+        scraper.watch({"a": ProbeTarget(triton)})
         end_s, pause = time.monotonic() + DEADLINE_S, threading.Event()
         while True:
             reading = scraper.readings().get("a")
@@ -161,7 +161,7 @@ def test_the_scraper_reads_a_real_triton(triton: Endpoint) -> None:
 
 @pytest.mark.parametrize("held", [True, False])
 def test_an_idle_connection_holds_the_exit_of_a_real_triton(tmp_path: Path, held: bool) -> None:
-    """Why `Target.leaving` exists: exit code 1 at the time-out with it, 0 and sooner without."""
+    """Why `ProbeTarget.leaving` exists: exit code 1 at the time-out with it, else 0, sooner."""
     with (
         real_triton(tmp_path, exit_s=8) as (process, endpoint),
         socket.create_connection(("127.0.0.1", endpoint.http_port)) as kept,

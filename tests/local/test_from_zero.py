@@ -60,7 +60,7 @@ def test_a_size_of_zero_by_hand_is_not_woken(house: House) -> None:
     assert httpx.put(f"{url}/api/v1/scale", json={"replicas": 0}, headers=sent).status_code == 200
     waits = {"from": "lb1", "waiting": 2}
     said = httpx.put(f"{url}/api/v1/demand", json=waits, headers=sent).json()["message"]
-    assert said == "heard; a person set 0 replicas"
+    assert said == "the demand was noted, but a person set 0 replicas"
     shown = until(lambda: house.status("told")["demand"], 10, "the demand")
     assert (shown["from"], shown["waiting"]) == ("lb1", 2)
     assert house.status("told")["desired"] == 0

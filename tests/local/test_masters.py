@@ -16,7 +16,7 @@ import pytest
 from house import House, ids, kill, until
 
 from tarn.domain import Applied, Epoch
-from tarn.follow import Api
+from tarn.follow import MasterApi
 
 pytestmark = [pytest.mark.triton, pytest.mark.endurance]
 
@@ -274,7 +274,7 @@ def test_a_follower_follows_the_next_cluster_of_the_name(house: House) -> None:
     seen: list[tuple[int, int]] = []
     for _ in range(2):
         assert house.tarn("up", "-f", spec).returncode == 0
-        with Api(str(house.ref(name)["url"]), token(house, name)) as api:
+        with MasterApi(str(house.ref(name)["url"]), token(house, name)) as api:
             view = api.instances()
             epoch = Epoch.parse(view["epoch"])
             seen.append((epoch.incarnation, epoch.attempt))

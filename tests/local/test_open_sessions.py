@@ -7,24 +7,24 @@ import pytest
 from house import House, until
 
 from tarn.domain import Applied, Epoch
-from tarn.follow import Api
+from tarn.follow import MasterApi
 
 pytestmark = pytest.mark.triton
 
 
 @pytest.fixture
-def api(house: House) -> Iterator[Api]:
+def api(house: House) -> Iterator[MasterApi]:
     """The API of a cluster of two that waits for the word of lb1."""
     far = {"use": "haproxy", "options": {"followers": ["lb1"]}, "required": True}
     drain = {"timeout": "30s", "quiesce": "200ms"}
     done = house.tarn("up", "-f", house.spec("held", discovery=[far], drain=drain))
     assert done.returncode == 0, done.stderr
     token = (house.directory("held") / "api_token").read_text().strip()
-    with Api(str(house.ref("held")["url"]), token) as one:
+    with MasterApi(str(house.ref("held")["url"]), token) as one:
         yield one
 
 
-def says(api: Api, sessions: tuple[tuple[str, int], ...] = ()) -> None:
+def says(api: MasterApi, sessions: tuple[tuple[str, int], ...] = ()) -> None:
     """Acknowledge the newest view, with what is open."""
     now = api.instances()
     epoch, revision = Epoch.parse(now["epoch"]), now["revision"]
@@ -32,7 +32,7 @@ def says(api: Api, sessions: tuple[tuple[str, int], ...] = ()) -> None:
 
 
 @pytest.mark.timeout(120)
-def test_a_drain_ends_when_the_last_session_does(house: House, api: Api) -> None:
+def test_a_drain_ends_when_the_last_session_does(house: House, api: MasterApi) -> None:
     """The agent is shown before it comes; `why` says who holds the drain, and how many."""
     (shown,) = api.status()["followers"]
     assert (shown["name"], shown["required"], shown["revision"]) == ("lb1", True, -1)
@@ -49,7 +49,7 @@ def test_a_drain_ends_when_the_last_session_does(house: House, api: Api) -> None
     held = until(waits, 5, "a drain that waits for sessions")
     assert (held["followers"], held["sessions"]) == (["lb1"], 2)
     why = house.tarn("why", "-c", "held", leaving).stdout
-    assert "waits for 2 open sessions at lb1; what is left is cut in" in why
+    assert "waits for 2 open sessions at lb1; what is left will be cut in" in why
     held_until_s = time.monotonic() + 3.0
     while time.monotonic() < held_until_s:
         assert waits()

@@ -46,7 +46,7 @@ def test_a_drain_loses_no_model(house: House) -> None:
     waited = house.tarn("wait", "-c", "kept")
     assert (waited.returncode, house.status("kept")["state"]) == (7, "degraded")
     assert "no weights" in waited.stderr
-    assert f"{old} serves until a replacement" in house.tarn("why", "-c", "kept").stdout
+    assert f"{old} keeps serving until a replacement" in house.tarn("why", "-c", "kept").stdout
     (repository / "nap" / "2" / "model.py").write_text(NAP)
 
     def replaced() -> bool:
@@ -78,7 +78,7 @@ def test_a_repository_that_changed_is_told_and_a_drain_brings_all_up_to_date(hou
         60,
         lambda: house.tarn("why", "-c", "mixed").stdout,
     )
-    assert "Mend the model" not in said
+    assert "Fix the model" not in said
     assert "`tarn drain` of each older one replaces it" in said
     status = house.status("mixed")
     assert (status["state"], status["reason"]) == ("degraded", lacks)

@@ -14,7 +14,7 @@ import attrs
 import pytest
 from house import House, clear, ids, kill, until
 
-from tarn.cluster import Cluster, Surroundings
+from tarn.cluster import Cluster, ClusterEnvironment
 from tarn_plugins.runtime.local.instance_logs import KEPT
 
 ROUNDS = int(os.environ.get("TARN_TEST_ROUNDS", "3"))  # noqa: TID251
@@ -97,7 +97,7 @@ def settled(cluster: Cluster, count: int) -> set[str]:
 
 
 def one_round(place: House, spec: str) -> None:
-    cluster = Cluster(Path(spec), surroundings=Surroundings(place.environ)).up()
+    cluster = Cluster(Path(spec), environment=ClusterEnvironment(place.environ)).up()
     first = settled(cluster, 1)
     cluster.scale(3)
     three = settled(cluster, 3)

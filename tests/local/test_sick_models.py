@@ -19,9 +19,9 @@ import pytest
 from asking import ask
 from real_triton import CONFIG, Clock, infer_body, needed, real_triton
 
-from tarn.control.scrape import Scraper, Target
+from tarn.control.scrape import ProbeTarget, Scraper
 from tarn.domain import Endpoint
-from tarn.domain.outcomes import Tested
+from tarn.domain.outcomes import TestResult
 from tarn.triton.answers import Culprit, blame, error_line
 from tarn.triton.metrics import EXECUTIONS, FAILURE, PENDING, SUCCESS, parse
 from tarn.triton.test_files import parse as parse_file
@@ -95,12 +95,12 @@ class Bench:
     def fall_sick(self, model: str) -> tuple[int, str]:
         return self.infer(model, -1.0, 1.0 if model == "hangs" else 20.0)
 
-    def test(self, test: TestRequest, timeout_s: float = 20.0) -> tuple[Tested, float]:
+    def test(self, test: TestRequest, timeout_s: float = 20.0) -> tuple[TestResult, float]:
         """Have *test* sent by the scraper; return what came of it, and after how many seconds."""
         self.number += 1
         test = attrs.evolve(test, number=self.number, timeout_s=timeout_s)
         began_s = time.monotonic()
-        self.scraper.watch({"a": Target(self.endpoint, test=test)})
+        self.scraper.watch({"a": ProbeTarget(self.endpoint, test=test)})
 
         def said() -> bool:
             tested = self.scraper.readings()["a"].tested
@@ -172,7 +172,7 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
         scraper = Scraper(Clock(), 0.25, 2.0, lambda: None)
         scraper.start()
         try:
-            scraper.watch({"a": Target(endpoint)})
+            scraper.watch({"a": ProbeTarget(endpoint)})
             yield Bench(path, endpoint, scraper)
         finally:
             scraper.close()

@@ -13,10 +13,10 @@ import pytest
 from asking import ask
 from real_triton import Clock, infer_body, needed, real_triton
 
-from tarn.control.scrape import Families, Scraper, Target
-from tarn.domain import Endpoint, FleetView, Instance, Known, Limits, Sample, State, Unknown
+from tarn.control.scrape import Families, ProbeTarget, Scraper
+from tarn.domain import Endpoint, FleetView, Instance, InstanceState, Known, Limits, Sample, Unknown
 from tarn.domain.plugin_signals import PluginSignals
-from tarn.domain.signals import Kept, Signals
+from tarn.domain.signals import Signals, SignalSelection
 from tarn_plugins.signals.latency_p95 import COUNT, SUMMARY, LatencyP95
 
 pytestmark = needed
@@ -35,7 +35,7 @@ class Looking:
     endpoint: Endpoint
     signals: Signals = attrs.field(
         factory=lambda: Signals(
-            kept=Kept({"nv_inference_count": "nv_inference_count"}, samples_s=30.0)
+            kept=SignalSelection({"nv_inference_count": "nv_inference_count"}, samples_s=30.0)
         )
     )
     plugin: PluginSignals = attrs.field(
@@ -44,12 +44,12 @@ class Looking:
 
     def look(self, for_s: float) -> FleetView:
         """Look ten times a second, and return what a policy would see in the end."""
-        ready = (Instance("a", "hash", State.READY),)
+        ready = (Instance("a", "hash", InstanceState.READY),)
         families = Families(("nv_inference_count",), (SUMMARY, COUNT))
         scraper = Scraper(Clock(), LOOK_S, 2.0, lambda: None, families=families)
         scraper.start()
         try:
-            scraper.watch({"a": Target(self.endpoint)})
+            scraper.watch({"a": ProbeTarget(self.endpoint)})
             end_s, pause = time.monotonic() + for_s, threading.Event()
             while (now_s := time.monotonic()) < end_s:
                 readings = scraper.readings()
@@ -167,7 +167,7 @@ def test_afterwards_it_is_idle(loaded: SimpleNamespace) -> None:
     """Nothing in flight, no rate; and no durations, since nothing ended."""
     for name in ("in_flight", "offered_load", "requests_per_s"):
         assert value(loaded.idle.latest(name)) == 0.0
-    assert loaded.idle.latest("queue_time") == Unknown("no request ended since the last look")
+    assert loaded.idle.latest("queue_time") == Unknown("no request ended since the last sample")
 
 
 def value(sample: Sample[float]) -> float:

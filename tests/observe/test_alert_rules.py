@@ -248,7 +248,7 @@ def test_what_a_person_reads(rules: Path) -> None:
                     "It has not applied the newest view for 5m 0s: new instances get nothing "
                     "from it, and drains may wait for it."
                 ),
-                "next_step": "`tarn status -c ocr` shows its last word; its log says more.",
+                "next_step": "`tarn status -c ocr` shows its last message; its log says more.",
             },
         ),
         (
@@ -266,8 +266,8 @@ def test_what_a_person_reads(rules: Path) -> None:
             {
                 "summary": "The master of ocr does not answer",
                 "description": (
-                    "No scrape of host:1 worked for a minute. Its instances go on; nobody scales "
-                    "or replaces them."
+                    "No scrape of host:1 worked for a minute. Its instances keep serving; nobody "
+                    "scales or replaces them."
                 ),
                 "next_step": (
                     "`tarn status -c ocr` says whether a master answers elsewhere: then write its "

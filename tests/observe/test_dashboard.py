@@ -332,7 +332,7 @@ def test_each_command_says_what_will_happen_and_does_it(fleet: Fleet, look: Look
     tab.until("() => !document.querySelector('#notes').innerText.includes('paused')")
     press(f"Drain {drained}", "Drain it")
     tab.until("id => document.querySelector('#ended-rows').textContent.includes(id)", 30, drained)
-    press("Automatic…", "Give it back")
+    press("Automatic…", "Let the policy choose")
     tab.until("() => !document.querySelector('#why').innerText.includes('set by a person')")
     page.get_by_role("button", name="End…").click()
     end = page.get_by_role("button", name=f"End {NAME}")

@@ -17,8 +17,8 @@ from fake_master import (
 )
 from playwright.sync_api import Browser, Route
 
-from tarn.domain import ClusterState, Decision, Event, State
-from tarn.http.gate import DirectGate
+from tarn.domain import ClusterState, Decision, Event, InstanceState
+from tarn.http.authorizer_pool import DirectAuthorizer
 
 __all__ = ["chromium"]
 
@@ -31,7 +31,7 @@ def hostile() -> Iterator[FakeMaster]:
     """A master whose every text is markup."""
     rows = (
         instance(1, models=((EVIL, "READY", EVIL),), node=EVIL),
-        instance(2, State.STARTING, reason=EVIL),
+        instance(2, InstanceState.STARTING, reason=EVIL),
         instance(3, suspect=EVIL),
     )
     decided = Decision(at=1.0, wanted=2, desired=2, by="scale", reason=EVIL, held_back=EVIL)
@@ -67,7 +67,7 @@ def test_a_life_is_told_by_events_and_guessed_where_none_is_left(chromium: Brows
     )
     with (
         FakeMaster(
-            snapshot(instance(1), instance(2), instance(3, State.DRAINING), events=told),
+            snapshot(instance(1), instance(2), instance(3, InstanceState.DRAINING), events=told),
             api_token=None,
             clock=StillClock(),
         ) as master,
@@ -113,14 +113,14 @@ def test_under_a_prefix_it_asks_again_and_again_and_nothing_outside(
 def test_who_may_only_look_is_offered_nothing_else(chromium: Browser) -> None:
     """No command and no log; what they may not see at all is said in words."""
     rights = {("anonymous", "view", "")}
-    gate = DirectGate(PolicyAuthorizer(rights=rights))
+    gate = DirectAuthorizer(PolicyAuthorizer(rights=rights))
     with FakeMaster(api_token=None, gate=gate) as master, Looking(chromium) as tab:
         tab.page.goto(f"{master.url}/dashboard")
         tab.page.locator("#instances-rows tr").first.wait_for()
         assert tab.page.get_by_role("button").all_inner_texts() == ["Theme: auto"]
         assert tab.said == []
     with (
-        FakeMaster(api_token=None, gate=DirectGate(PolicyAuthorizer())) as master,
+        FakeMaster(api_token=None, gate=DirectAuthorizer(PolicyAuthorizer())) as master,
         Looking(chromium) as tab,
     ):
         tab.page.goto(f"{master.url}/dashboard")

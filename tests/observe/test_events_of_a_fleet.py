@@ -253,7 +253,7 @@ def test_a_choice_of_events(story: Story) -> None:
     assert codes[:3] == ["TARN-1100", "TARN-1101", "TARN-1102"]
     assert (alerts.returncode, alerts.stdout) == (0, "")
     assert wrong.returncode == 2
-    assert "'yesterday' is no moment" in wrong.stderr
+    assert "'yesterday' is not a moment" in wrong.stderr
 
 
 def test_an_ended_cluster_still_tells(story: Story) -> None:

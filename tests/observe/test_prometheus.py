@@ -23,7 +23,7 @@ from prometheus_stage import Prometheus, prometheus
 from tarn.cluster.monitoring import DASHBOARDS, shipped
 from tarn.domain import Applied, Epoch
 from tarn.errors import NotAuthorizedError, TarnError
-from tarn.follow import Api, Trust
+from tarn.follow import MasterApi, Trust
 
 pytestmark = pytest.mark.triton
 
@@ -177,7 +177,7 @@ def _follower(house: House, name: str) -> Iterator[None]:
     over = threading.Event()
 
     def follow() -> None:
-        with Api(house.ref(name)["url"], token, timeout_s=1.0) as api:
+        with MasterApi(house.ref(name)["url"], token, timeout_s=1.0) as api:
             while not over.wait(0.5):
                 with contextlib.suppress(TarnError):  # the master is held still for a while
                     _acknowledge(api)
@@ -191,7 +191,7 @@ def _follower(house: House, name: str) -> Iterator[None]:
         follower.join(10)
 
 
-def _acknowledge(api: Api) -> None:
+def _acknowledge(api: MasterApi) -> None:
     """Say that the newest view is applied, and that a session is open to each ready instance."""
     status = api.status()
     sessions = tuple((one["id"], 1) for one in status["instances"] if one["state"] == "ready")
@@ -279,7 +279,7 @@ def test_nothing_was_refused(stage: Stage) -> None:
 def test_who_scrapes_need_not_be_able_to_do_more(stage: Stage) -> None:
     """A token of its own lets Prometheus look, and change nothing."""
     ca = Trust(stage.house.root / "tls" / "authority.pem")
-    with Api(stage.house.ref(GPUS)["url"], LOOKS_ONLY, trust=ca) as api:
+    with MasterApi(stage.house.ref(GPUS)["url"], LOOKS_ONLY, trust=ca) as api:
         assert "tarn_target_containers" in api.text("/metrics")
         with pytest.raises(NotAuthorizedError):
             api.scale(1)

@@ -13,7 +13,7 @@ from prometheus_stage import Prometheus, prometheus
 
 from tarn.cluster.monitoring import Scrape, TargetFiles, follow_targets, scrape_config, targets
 from tarn.cluster.monitoring.targets import keep_scrape_token
-from tarn.follow import Api
+from tarn.follow import MasterApi
 
 NEW = b"the-token-after-a-takeover"
 
@@ -25,8 +25,8 @@ class Way:
     url: str
     directory: Path
 
-    def ask(self, question: Callable[[Api], Any]) -> Any:
-        with Api(self.url, (self.directory / "api_token").read_text()) as api:
+    def ask(self, question: Callable[[MasterApi], Any]) -> Any:
+        with MasterApi(self.url, (self.directory / "api_token").read_text()) as api:
             return question(api)
 
 

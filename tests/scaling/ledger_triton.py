@@ -11,7 +11,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[2] / "src"))
 
 from tarn.testing import fake_http, fake_program
-from tarn.testing.fake_state import State
+from tarn.testing.fake_state import FakeTritonState
 
 answered, counted = fake_http.echo, fake_http.metrics_text
 
@@ -33,7 +33,7 @@ def noted(model: str, body: bytes, json_length: int | None) -> tuple[bytes, int 
     return answer
 
 
-def scraped(state: State) -> bytes:
+def scraped(state: FakeTritonState) -> bytes:
     """Tell the metrics as the fake does, with the queue that a file says; write down when."""
     queue = Path(os.environ["SCRAPES"]).with_name("queue")  # noqa: TID251
     if queue.exists():

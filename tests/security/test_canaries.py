@@ -21,8 +21,8 @@ from ranger_admin import PASSWORD, RecordedAdmin
 from real_triton import needed
 
 from tarn.domain import Secret
-from tarn.domain.brought import BROUGHT
-from tarn.http.actions import ACTIONS
+from tarn.domain.master_files import MASTER_FILES
+from tarn.http.route_permissions import ACTIONS
 from tarn.triton import regions
 from tarn.triton.restricted import key
 
@@ -178,7 +178,7 @@ def _life(run: Run) -> None:
     until(lambda: len(ids(run.house.status(NAME))) == 2, 60, "a second one")
     run.tarn("logs", "-c", NAME, SECOND)
     _bundled(run)
-    run.files("service.xml", *BROUGHT)
+    run.files("service.xml", *MASTER_FILES)
     run.tarn("down", "-c", NAME)
 
 

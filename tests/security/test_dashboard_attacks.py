@@ -16,7 +16,7 @@ from fake_master import TOKEN, FakeMaster
 
 from tarn.domain import ProxyRule
 from tarn.domain.access import AccessRules
-from tarn.http.actions import ACTIONS, WRITE
+from tarn.http.route_permissions import ACTIONS, WRITE
 from tarn.http.sessions import SESSION_S, Sessions
 
 pytestmark = pytest.mark.security

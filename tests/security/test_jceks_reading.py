@@ -12,7 +12,7 @@ import pytest
 from tarn.errors import ConfigError, NotFoundError, TarnError
 from tarn.interfaces import Progress
 from tarn.testing.context import client_context
-from tarn_plugins.secrets.jceks import Settings, tarn_secret_stores
+from tarn_plugins.secrets.jceks import JceksSettings, tarn_secret_stores
 from tarn_plugins.secrets.jceks import keystore as module
 from tarn_plugins.secrets.jceks.store import JceksStore
 
@@ -37,7 +37,7 @@ def store(path: Path, heard: list[Progress] | None = None, **given: Any) -> Jcek
     context = client_context(path.parent)
     hear = (lambda _progress: None) if heard is None else heard.append
     context = attrs.evolve(context, environ={**context.environ, **environ}, progress=hear)
-    made = tarn_secret_stores()["jceks"].create(Settings(str(path), **given), context)
+    made = tarn_secret_stores()["jceks"].create(JceksSettings(str(path), **given), context)
     assert isinstance(made, JceksStore)
     return made
 
@@ -97,7 +97,7 @@ def test_a_wrong_password_is_said_and_not_shown(
         (bytes.fromhex("308209f2020103308209b8"), "PKCS12"),
         (bytes.fromhex("3082042f30820406302106"), "BCFKS"),
         (bytes.fromhex("feedfeed0000000200000000"), "JKS keystore"),
-        (b"huggingface.token=hf_canary", "is no keystore"),
+        (b"huggingface.token=hf_canary", "is not a keystore"),
         (b"", "is empty"),
     ],
 )
@@ -128,7 +128,7 @@ def test_a_changed_byte_is_seen(path: Path) -> None:
     data = bytearray(path.read_bytes())
     data[-40] ^= 1
     path.write_bytes(bytes(data))
-    with pytest.raises(ConfigError, match="somebody changed a part"):
+    with pytest.raises(ConfigError, match="a part of it was changed"):
         store(path).names()
 
 
@@ -153,7 +153,7 @@ def test_an_entry_with_another_password_is_named(path: Path, monkeypatch) -> Non
         raise jks.DecryptionFailureException("canary")
 
     monkeypatch.setattr(jks.SecretKeyEntry, "decrypt", no)
-    with pytest.raises(ConfigError, match=r"'huggingface.token' has another password"):
+    with pytest.raises(ConfigError, match=r"'huggingface.token' has a different password"):
         store(path).names()
 
 
@@ -162,7 +162,7 @@ def test_a_value_that_is_no_text_is_refused(path: Path, monkeypatch) -> None:
     monkeypatch.setattr(
         module, "bytes", lambda _key: b"\xff\xfecanary", raising=False
     )  # what the entry holds
-    with pytest.raises(ConfigError, match="is no text") as caught:
+    with pytest.raises(ConfigError, match="is not text") as caught:
         store(path).names()
     assert "canary" not in str(caught.value)
 

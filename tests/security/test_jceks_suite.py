@@ -21,7 +21,7 @@ class TestJceks(SecretStoreContract):
     empty = False
 
     def make(self, tmp_path: Path) -> SecretStore:
-        made = jceks.Settings(str(tmp_path / "x.jceks"))
+        made = jceks.JceksSettings(str(tmp_path / "x.jceks"))
         return self.factory.create(made, client_context(tmp_path))
 
     @for_any(examples=4, value=texts)  # each is a process with a JVM
@@ -90,7 +90,7 @@ def test_a_value_is_no_argument_and_comes_by_a_pipe(house: House, spec: str) -> 
     assert done.returncode == 2
     assert "holds no value" in done.stderr
     several = house.spec("two", secrets=[STORE, {**STORE, "options": {"path": "b.jceks"}}])
-    assert "--store N says which" in put(house, several, "a", CANARY).stderr
+    assert "choose one with --store N" in put(house, several, "a", CANARY).stderr
     assert put(house, several, "a", CANARY, "--store", "1").returncode == 0
     assert (house.root / "b.jceks").exists()
 

@@ -28,9 +28,9 @@ from tarn.domain import PauseScaling
 from tarn.http import app as apps
 from tarn.http import body as bodies
 from tarn.http.admission import LARGEST_TARGET
-from tarn.http.gate import DirectGate
+from tarn.http.authorizer_pool import DirectAuthorizer
 from tarn.http.hosts import Hosts
-from tarn.http.server import LARGEST_HEAD, Server
+from tarn.http.server import LARGEST_HEAD, HttpServer
 
 SECRETS = ("llama-0001", "127.0.0.1:80", "replicas")
 """What only somebody who was let in gets to see."""
@@ -222,7 +222,7 @@ def test_slow_heads_and_slow_bodies_hold_nothing(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(bodies, "BODY_WITHIN_S", 0.3)
     slow = FakeMaster()
     slow.server.close()
-    slow.server = Server(head_within_s=0.4)
+    slow.server = HttpServer(head_within_s=0.4)
     with slow:
         port = slow.server.port
         heads = [socket.create_connection(("127.0.0.1", port), timeout=10) for _ in range(100)]
@@ -247,7 +247,7 @@ def test_who_reads_nothing_of_a_stream_loses_it(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(apps, "TAKEN_WITHIN_S", 0.3)
     deaf = FakeMaster(api_token=None, hosts=NAMED)
     deaf.server.close()
-    deaf.server = Server(head_within_s=0.3)
+    deaf.server = HttpServer(head_within_s=0.3)
     pause = threading.Event()
     with deaf, socket.socket() as raw:
         raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -379,7 +379,7 @@ def test_a_write_that_was_seen_is_of_no_use_a_second_time(master: FakeMaster) ->
 def test_a_verdict_is_asked_for_each_time_and_kept_by_nobody() -> None:
     """A right that was taken away is gone with the next question."""
     authorizer = PolicyAuthorizer(rights={("anonymous", "infer", "ocr")})
-    with FakeMaster(api_token=None, hosts=NAMED, gate=DirectGate(authorizer)) as master:
+    with FakeMaster(api_token=None, hosts=NAMED, gate=DirectAuthorizer(authorizer)) as master:
         sent = request(b"/authorize?model=ocr&action=infer")
         first = exchange(master.server.port, sent)
         authorizer.rights.clear()

@@ -73,7 +73,7 @@ def test_another_value_replaces_no_instance(house: House, fleet: str) -> None:
     shown(house, "up", "-f", fleet)
     before = house.tritons("w")
     (house.root / "hf.jceks").unlink()
-    assert "already" in shown(house, "up", "-f", fleet), "what runs holds what it needs"
+    assert "already" in shown(house, "up", "-f", fleet), "is running and holds what it needs"
     assert house.tritons("w") == before
     shown(house, "down", "-c", "w")
     (house.directory("w")).mkdir(exist_ok=True)

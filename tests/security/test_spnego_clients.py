@@ -15,8 +15,8 @@ from click.testing import CliRunner
 from kdc_stage import Realm, realm
 
 from tarn.errors import ConfigError, NotAuthorizedError, UnreachableError
-from tarn.follow import Api, Tickets
-from tarn.follow.proving import Proving
+from tarn.follow import KerberosTickets, MasterApi
+from tarn.follow.request_signer import RequestSigner
 from tarn_plugins.discovery.haproxy.commands import haproxy
 from tarn_plugins.discovery.haproxy.masters import AtUrl
 
@@ -119,7 +119,7 @@ def test_a_ticket_is_shown_where_the_master_asks_for_one(acceptor, kerberos, mon
     """Two rounds once, then one: also for what has a body. No proof is sent twice."""
     one, url = acceptor
     monkeypatch.setenv("KRB5CCNAME", f"FILE:{kerberos.ticket('alice')}")
-    with Api(url, None) as api:
+    with MasterApi(url, None) as api:
         assert api.cluster() == "llama"
         assert api.scale(2) == {"name": "llama"}
         assert api.lack == ""
@@ -133,12 +133,12 @@ def test_a_ticket_is_shown_where_the_master_asks_for_one(acceptor, kerberos, mon
 def test_without_a_ticket_a_person_hears_what_lacks(acceptor, monkeypatch) -> None:
     """The refusal stands, and says both what the master wants and what is missing here."""
     _, url = acceptor
-    with Api(url, None) as api, pytest.raises(NotAuthorizedError) as caught:
+    with MasterApi(url, None) as api, pytest.raises(NotAuthorizedError) as caught:
         api.status()
     assert "run `kinit`" in caught.value.next_step
     assert "Send the api token." in caught.value.next_step
     monkeypatch.setitem(sys.modules, "gssapi", None)
-    with Api(url, None) as api, pytest.raises(NotAuthorizedError) as caught:
+    with MasterApi(url, None) as api, pytest.raises(NotAuthorizedError) as caught:
         api.status()
     assert "pip install 'tarn-orchestrator[kerberos]'" in caught.value.next_step
 
@@ -147,7 +147,7 @@ def test_with_an_api_token_no_ticket_is_shown(acceptor, kerberos, monkeypatch) -
     """One proof is enough; and where nobody holds the token, neither is sent."""
     one, url = acceptor
     monkeypatch.setenv("KRB5CCNAME", f"FILE:{kerberos.ticket('bob')}")
-    with Api(url, "a-token") as api, pytest.raises(UnreachableError) as caught:
+    with MasterApi(url, "a-token") as api, pytest.raises(UnreachableError) as caught:
         api.status()
     assert caught.value.code == "TARN-3703"
     assert one.said == [("GET", "")]
@@ -162,7 +162,7 @@ def test_who_cannot_prove_to_be_the_master_is_not_believed(
     one, url = acceptor
     one.proves = proves
     monkeypatch.setenv("KRB5CCNAME", f"FILE:{kerberos.ticket('carol')}")
-    with Api(url, None) as api, pytest.raises(UnreachableError) as caught:
+    with MasterApi(url, None) as api, pytest.raises(UnreachableError) as caught:
         api.status()
     assert caught.value.code == "TARN-3768"
     assert "HTTP/localhost" in caught.value.found
@@ -172,7 +172,7 @@ def test_a_proof_goes_to_the_host_of_the_url_alone(kerberos, monkeypatch) -> Non
     """A request that leads elsewhere is sent as it is."""
     kerberos.keytab("elsewhere", "HTTP/elsewhere.test")
     monkeypatch.setenv("KRB5CCNAME", f"FILE:{kerberos.ticket('dora')}")
-    proving = Proving("http://localhost:1", None, Tickets())
+    proving = RequestSigner("http://localhost:1", None, KerberosTickets())
     request = httpx.Request("GET", "http://elsewhere.test/api")
     flow = proving.auth_flow(request)
     next(flow)
@@ -188,7 +188,7 @@ def test_an_agent_has_its_own_key_and_no_file_of_tickets(acceptor, kerberos, tmp
     keytab = kerberos.keytab("lb", "lb/edge1", "lb")
     kerberos._admin("modprinc -maxlife 2s lb")
     before = {*tmp_path.rglob("*")}
-    tickets = Tickets(keytab, "lb")
+    tickets = KerberosTickets(keytab, "lb")
     tickets.check()
     assert tickets._credentials(gssapi).lifetime <= 2
     source = AtUrl(url, "llama", None, tickets)
@@ -196,7 +196,7 @@ def test_an_agent_has_its_own_key_and_no_file_of_tickets(acceptor, kerberos, tmp
         threading.Event().wait(wait_s)
         source.open().close()
     assert one.users == ["lb@TARN.TEST"] * 2
-    AtUrl(url, "llama", None, Tickets(keytab)).open().close()
+    AtUrl(url, "llama", None, KerberosTickets(keytab)).open().close()
     assert one.users[-1] == "lb/edge1@TARN.TEST", "the first key of the keytab"
     assert {*tmp_path.rglob("*")} == before
 
@@ -204,23 +204,23 @@ def test_an_agent_has_its_own_key_and_no_file_of_tickets(acceptor, kerberos, tmp
 def test_an_agent_s_keytab_is_tried_before_it_begins(kerberos, tmp_path) -> None:
     """Missing, of somebody else, or refused: each in words, and never with the key."""
     with pytest.raises(ConfigError, match="No such file") as caught:
-        Tickets(tmp_path / "none").check()
+        KerberosTickets(tmp_path / "none").check()
     assert caught.value.code == "TARN-3761"
     keytab = kerberos.keytab("edge", "edge")
     with pytest.raises(ConfigError, match="no ticket") as caught:
-        Tickets(keytab, "other").check()
+        KerberosTickets(keytab, "other").check()
     assert "klist -kt" in caught.value.next_step
     kerberos._admin("cpw -randkey edge")
     with pytest.raises(ConfigError, match="no ticket"):
-        Tickets(keytab, "edge").check()
+        KerberosTickets(keytab, "edge").check()
 
 
 def test_two_proofs_of_one_agent_are_refused() -> None:
     """Which of them counts, nobody could say."""
     where = ["--socket", "/s", "--url", "http://m:1"]
     for words, said in (
-        (["--keytab", "k", "--token-file", "t"], "both prove who asks"),
-        (["--principal", "lb"], "whose key of --keytab"),
+        (["--keytab", "k", "--token-file", "t"], "Use either --keytab or --token-file"),
+        (["--principal", "lb"], "chooses a key of --keytab"),
     ):
         done = CliRunner().invoke(haproxy, [*where, *words], obj=None)
         assert done.exit_code == 2, done.output

@@ -137,7 +137,7 @@ def test_a_stranger_at_the_dead_masters_port_learns_no_token(  # noqa: PLR0915 (
     until(lambda: gone(after["pid"]), 10, "the end of the second master")
     with stranger(urlsplit(after["url"]).port or 0, kept):
         said = house.tarn("status", "-c", "demo")
-        assert "no master; 1 instance serves; `tarn up` takes it over" in said.stdout
+        assert "no master is running; 1 instance serves; `tarn up` takes it over" in said.stdout
         assert "no token was sent" in said.stdout
         done = house.tarn("up", "-f", house.spec("demo", replicas=replicas))
         assert done.returncode == 0, done.stderr

@@ -12,7 +12,7 @@ from fake_master import TOKEN, FakeMaster, instance, snapshot
 
 import tarn.client
 from tarn.cli import run
-from tarn.cluster import Surroundings
+from tarn.cluster import ClusterEnvironment
 from tarn.cluster.link import Link
 from tarn.cluster.reaching import reach
 from tarn.domain import Acknowledge, Epoch
@@ -50,14 +50,14 @@ class Servers(FakeDiscovery):
 
 
 @pytest.fixture
-def around(tmp_path: Path) -> Surroundings:
-    return Surroundings({"TARN_HOME": str(tmp_path / "home"), "TARN_TOKEN": TOKEN.decode()})
+def around(tmp_path: Path) -> ClusterEnvironment:
+    return ClusterEnvironment({"TARN_HOME": str(tmp_path / "home"), "TARN_TOKEN": TOKEN.decode()})
 
 
 def test_the_agent_follows_over_https(
     master: FakeMaster,
     authority: Authority,
-    around: Surroundings,
+    around: ClusterEnvironment,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """With `--ca`, and a certificate of its own; its word arrives."""
@@ -78,7 +78,7 @@ def test_the_agent_follows_over_https(
 
 def test_an_agent_that_knows_nobody_says_so_and_does_nothing(
     master: FakeMaster,
-    around: Surroundings,
+    around: ClusterEnvironment,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -91,7 +91,7 @@ def test_an_agent_that_knows_nobody_says_so_and_does_nothing(
     assert run([*words, "--ca", str(tmp_path / "gone")], around) == 2
     assert "[TARN-3720]" in capsys.readouterr().err
     assert run([*words, "--key", "k.pem"], around) == 2
-    assert "--key is that of --cert" in capsys.readouterr().err
+    assert "--key belongs to --cert" in capsys.readouterr().err
     assert master.commands == []
 
 
@@ -102,7 +102,7 @@ def test_a_client_of_inferences_finds_instances_over_https(
     token = TOKEN.decode()
     with tarn.client.http(master.url, api_token=token, ca=authority.ca, wait_s=0) as client:
         assert client is not None
-    with pytest.raises(UnreachableError, match="not believed"):
+    with pytest.raises(UnreachableError, match="not trusted"):
         tarn.client.http(master.url, api_token=token, wait_s=0).close()
 
 
@@ -117,7 +117,7 @@ class Known:
 
 
 def test_who_is_not_believed_is_not_asked_by_another_way(
-    master: FakeMaster, around: Surroundings
+    master: FakeMaster, around: ClusterEnvironment
 ) -> None:
     """A wrong certificate is shown to a person; a proxy that knows no better covers nothing up."""
     with FakeMaster(api_token=None) as proxy:
@@ -134,7 +134,7 @@ def test_who_is_not_believed_is_not_asked_by_another_way(
 
 
 def test_the_doctor_sees_whether_a_master_is_believed(
-    master: FakeMaster, authority: Authority, around: Surroundings
+    master: FakeMaster, authority: Authority, around: ClusterEnvironment
 ) -> None:
     """By what is kept of the cluster; without it the reason is the certificate."""
     link = Link("llama", around, lambda: Known(master.url))  # type: ignore[arg-type, return-value]
@@ -142,7 +142,7 @@ def test_the_doctor_sees_whether_a_master_is_believed(
     directory.mkdir(parents=True)
     (directory / "api_token").write_bytes(TOKEN)
     seen = reach(link, around)
-    assert "its certificate is not believed" in seen.findings[0].found
+    assert "its certificate is not trusted" in seen.findings[0].found
     assert seen.findings[0].where.startswith("https://")
     (directory / "tls_ca.pem").write_bytes(authority.ca.read_bytes())
     assert reach(link, around).seen == f"{master.url} answers"

@@ -9,9 +9,9 @@ import pytest
 from certificates import Authority, Issued
 from fake_master import TOKEN, FakeMaster
 
-from tarn.cluster.trusting import trust
+from tarn.cluster.master_trust import trust
 from tarn.errors import ConfigError, TarnError, UnreachableError
-from tarn.follow import Api, Trust
+from tarn.follow import MasterApi, Trust
 from tarn.http.tls import server_context
 
 
@@ -36,7 +36,7 @@ def whole(issued: Issued) -> Path:
 
 def asked(url: str, known: Trust | None) -> TarnError:
     """Return what a client says that cannot ask."""
-    with Api(url, TOKEN.decode(), trust=known) as api, pytest.raises(TarnError) as caught:
+    with MasterApi(url, TOKEN.decode(), trust=known) as api, pytest.raises(TarnError) as caught:
         api.status()
     return caught.value
 
@@ -45,7 +45,7 @@ def test_who_knows_the_authority_asks(master: FakeMaster, authority: Authority) 
     """Questions and streams, with and without a certificate of one's own."""
     own = authority.issue("client", (), client=True)
     for known in (Trust(authority.ca), Trust(authority.ca, own.cert, own.key)):
-        with Api(master.url, TOKEN.decode(), trust=known) as api:
+        with MasterApi(master.url, TOKEN.decode(), trust=known) as api:
             assert api.cluster() == "llama"
             assert next(api.stream("stream")).event
 
@@ -54,7 +54,7 @@ def test_who_does_not_says_by_what_it_knows_nobody(master: FakeMaster, tmp_path:
     """The authorities of the system, or the file that was named, and what to do."""
     error = asked(master.url, None)
     assert (type(error), error.code) == (UnreachableError, "TARN-3728")
-    assert "not believed by the authorities of this system" in error.found
+    assert "not trusted by the authorities of this system" in error.found
     assert "tls_ca.pem" in error.next_step
     other = Authority(tmp_path, "other")
     assert str(other.ca) in asked(master.url, Trust(other.ca)).found
@@ -108,7 +108,7 @@ def test_files_of_no_use_are_named(authority: Authority, tmp_path: Path, part: s
     (tmp_path / "else").write_text("nothing")
     for path in (tmp_path / "gone", tmp_path / "else"):
         with pytest.raises(ConfigError) as caught:
-            Api("https://127.0.0.1:1", None, trust=attrs.evolve(good, **{part: path}))
+            MasterApi("https://127.0.0.1:1", None, trust=attrs.evolve(good, **{part: path}))
         assert caught.value.code == "TARN-3720"
 
 

@@ -9,9 +9,9 @@ import pytest
 from certificates import HOSTS, Authority, Issued, private_pem
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, pkcs12
 
-from tarn.cluster.proof import ends_soon, proof
+from tarn.cluster.server_certificate import ends_soon, server_certificate
 from tarn.domain import Secret
-from tarn.domain.brought import CLIENT_CA, TLS, TLS_CA
+from tarn.domain.master_files import CLIENT_CA, TLS, TLS_CA
 from tarn.domain.spec import TlsSpec
 from tarn.errors import ConfigErrors
 
@@ -31,7 +31,7 @@ def good(authority: Authority) -> Issued:
 
 def brought(tls: TlsSpec, secrets: Mapping[str, str] | None = None) -> Mapping[str, bytes]:
     held = {name: Secret(value) for name, value in (secrets or {}).items()}
-    return proof(tls, held, HOSTS[:1], time.time())
+    return server_certificate(tls, held, HOSTS[:1], time.time())
 
 
 def codes(tls: TlsSpec, secrets: Mapping[str, str] | None = None) -> tuple[list[str], str]:
@@ -110,7 +110,7 @@ def test_other_hosts(authority: Authority) -> None:
 def test_where_nobody_knows_the_host_any_name_will_do(authority: Authority) -> None:
     """On YARN the master may run on each of several nodes."""
     elsewhere = authority.issue("gpus", ("*.gpu.example.org",))
-    assert proof(TlsSpec(str(elsewhere.cert), str(elsewhere.key)), {}, (), time.time())
+    assert server_certificate(TlsSpec(str(elsewhere.cert), str(elsewhere.key)), {}, (), time.time())
 
 
 def test_another_authority(tmp_path: Path, good: Issued) -> None:
@@ -200,7 +200,7 @@ def test_keystores_of_java(tmp_path: Path, authority: Authority, good: Issued, k
     assert "does not open with this password" in said
     assert "another" not in said
     found, said = codes(tls)
-    assert (found, f"no secret of the name '{ALIAS}'" in said) == (["TARN-3725"], True)
+    assert (found, f"has no secret named '{ALIAS}'" in said) == (["TARN-3725"], True)
     keystore(tmp_path, kind, ("second", authority.issue("second")))
     found, said = codes(tls, {ALIAS: PASSWORD})
     assert found == ["TARN-3724"]

@@ -20,7 +20,7 @@ from certificates import Authority, Issued
 from fake_master import TOKEN, FakeMaster
 from starlette.types import Receive, Scope, Send
 
-from tarn.http.server import Server
+from tarn.http.server import HttpServer
 from tarn.http.tls import MasterTls, server_context
 from tarn.testing.wait import until
 
@@ -106,23 +106,23 @@ class Told:
 
 
 @pytest.fixture
-def told(context: ssl.SSLContext) -> Iterator[Server]:
-    server = Server(tls=context)
+def told(context: ssl.SSLContext) -> Iterator[HttpServer]:
+    server = HttpServer(tls=context)
     server.start(Told())
     yield server
     server.close()
 
 
-def heard_on(server: Server, client: ssl.SSLContext) -> httpx.Client:
+def heard_on(server: HttpServer, client: ssl.SSLContext) -> httpx.Client:
     return httpx.Client(verify=client, trust_env=False)
 
 
-def heard(server: Server, client: ssl.SSLContext) -> Any:
+def heard(server: HttpServer, client: ssl.SSLContext) -> Any:
     with httpx.Client(verify=client, trust_env=False) as web:
         return web.get(server.url).json()["tls"]
 
 
-def test_the_peers_name_is_what_it_has_proven(told: Server, authority: Authority) -> None:
+def test_the_peers_name_is_what_it_has_proven(told: HttpServer, authority: Authority) -> None:
     """A certificate of the right authority for a client's use; without one there is no name."""
     proxy = authority.issue("knox1", (), client=True)
     assert heard(told, knowing(authority, proxy)) == {"client_cert_name": "knox1"}
@@ -131,7 +131,7 @@ def test_the_peers_name_is_what_it_has_proven(told: Server, authority: Authority
 
 def test_without_tls_there_is_no_such_thing() -> None:
     """Nobody takes an empty name of a plain connection for a proof."""
-    server = Server()
+    server = HttpServer()
     server.start(Told())
     try:
         assert httpx.get(server.url, trust_env=False).json() == {"tls": "none", "scheme": "http"}
@@ -140,7 +140,7 @@ def test_without_tls_there_is_no_such_thing() -> None:
 
 
 def test_a_certificate_that_proves_nothing_is_refused(
-    told: Server, authority: Authority, tmp_path: Path
+    told: HttpServer, authority: Authority, tmp_path: Path
 ) -> None:
     """Of another authority with the same name, expired, or meant for a server."""
     impostor = Authority(tmp_path / "other", "authority").issue("knox1", (), client=True)
@@ -161,7 +161,7 @@ def test_only_who_proves_itself_by_a_certificate_is_asked_for_one(
     tls = MasterTls(server_context(own), server_context(own, authority.ca), asked)
     stranger = Authority(tmp_path, "stranger").issue("knox1", (), client=True)
     proxy = authority.issue("knox1", (), client=True)
-    server = Server(tls=tls)
+    server = HttpServer(tls=tls)
     server.start(Told())
 
     def heard_from(address: str, own: Issued) -> Any:
@@ -176,12 +176,12 @@ def test_only_who_proves_itself_by_a_certificate_is_asked_for_one(
         with caplog.at_level("INFO"):
             with pytest.raises(httpx.TransportError):
                 heard_from("127.0.0.2", stranger)
-            until(lambda: "no TLS with 127.0.0.2: " in caplog.text)
+            until(lambda: "the TLS handshake with 127.0.0.2 failed: " in caplog.text)
     finally:
         server.close()
 
 
-def test_a_resumed_session_proves_nothing_by_itself(told: Server, authority: Authority) -> None:
+def test_a_resumed_session_proves_nothing_by_itself(told: HttpServer, authority: Authority) -> None:
     """There is none: a certificate would not be looked at again."""
     client = knowing(authority, authority.issue("knox1", (), client=True))
     with (
@@ -203,7 +203,7 @@ def test_a_resumed_session_proves_nothing_by_itself(told: Server, authority: Aut
     ],
 )
 def test_tls_1_2_or_newer(
-    told: Server, authority: Authority, version: ssl.TLSVersion, gets_in: bool
+    told: HttpServer, authority: Authority, version: ssl.TLSVersion, gets_in: bool
 ) -> None:
     """Older clients are refused in the handshake."""
     client = knowing(authority)
@@ -218,7 +218,7 @@ def test_tls_1_2_or_newer(
         heard(told, client)
 
 
-def test_plain_http_is_told_what_the_port_speaks(told: Server) -> None:
+def test_plain_http_is_told_what_the_port_speaks(told: HttpServer) -> None:
     """In JSON, with the right address; and a client of ours says it in words."""
     answer = httpx.get(f"http://127.0.0.1:{told.port}/health", trust_env=False)
     assert answer.status_code == 400
@@ -227,7 +227,7 @@ def test_plain_http_is_told_what_the_port_speaks(told: Server) -> None:
     assert told.url in error["right"]
 
 
-def test_a_long_plain_request_hears_it_too(told: Server) -> None:
+def test_a_long_plain_request_hears_it_too(told: HttpServer) -> None:
     """The answer is not lost in what was not read."""
     answer = httpx.put(
         f"http://127.0.0.1:{told.port}/api/v1/scale", content=bytes(50_000), trust_env=False
@@ -237,7 +237,7 @@ def test_a_long_plain_request_hears_it_too(told: Server) -> None:
 
 def test_who_says_nothing_is_hung_up_on_and_takes_no_place(context: ssl.SSLContext) -> None:
     """Before the handshake, within it, and after it, each for as long as a head may take."""
-    server = Server(tls=context, head_within_s=0.4)
+    server = HttpServer(tls=context, head_within_s=0.4)
     server.start(Told())
     try:
         lines = [socket.create_connection(("127.0.0.1", server.port), timeout=5) for _ in range(3)]
@@ -257,7 +257,7 @@ def test_nobody_takes_all_places_by_saying_nothing(
     context: ssl.SSLContext, authority: Authority
 ) -> None:
     """Before the handshake, in the middle of it and after it: the longest silent one goes."""
-    server = Server(tls=context, most=16)
+    server = HttpServer(tls=context, most=16)
     server.start(Told())
     place = ("127.0.0.1", server.port)
     try:
@@ -278,7 +278,7 @@ def test_nobody_takes_all_places_by_saying_nothing(
 
 def test_a_slow_head_over_tls_is_hung_up_on(context: ssl.SSLContext, authority: Authority) -> None:
     """As over plain HTTP: a byte a minute holds no connection."""
-    server = Server(tls=context, head_within_s=0.4)
+    server = HttpServer(tls=context, head_within_s=0.4)
     server.start(Told())
     try:
         with (
@@ -322,7 +322,7 @@ def test_a_large_answer_is_whole_for_a_slow_reader(
             await send({"type": "http.response.start", "status": 200, "headers": []})
             return await send({"type": "http.response.body", "body": bytes(size)})
 
-    server = Server(tls=context)
+    server = HttpServer(tls=context)
     server.start(Large())
     try:
         with (

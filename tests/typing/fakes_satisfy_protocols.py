@@ -7,13 +7,13 @@ from tarn.interfaces import (
     Clock,
     Deployer,
     Discovery,
-    Names,
     Runtime,
     ScalingPolicy,
     SecretStore,
     Signal,
     StateStore,
     Storage,
+    UserDirectory,
 )
 from tarn.testing import fakes
 
@@ -25,7 +25,7 @@ state_store: StateStore = fakes.FakeStateStore()
 storage: Storage = fakes.FakeStorage()
 discovery: Discovery = fakes.FakeDiscovery()
 authorizer: Authorizer = fakes.FakeAuthorizer()
-names: Names = fakes.FakeNames()
+names: UserDirectory = fakes.FakeUserDirectory()
 policy: ScalingPolicy = fakes.FakePolicy()
 secret_store: SecretStore = fakes.FakeSecretStore()
 signal: Signal = fakes.FakeSignal()

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tarn.clock import SystemClock
-from tarn.doctor import Offered, Result, State, examine, finding, once, totals, worst_last
+from tarn.doctor import CheckState, OfferedCheck, Result, examine, finding, once, totals, worst_last
 from tarn.errors import ConfigError, ConfigErrors, LaunchError, PluginError
-from tarn.interfaces import Check, Finding, Looked, Progress
+from tarn.interfaces import Check, CheckResult, Finding, Progress
 
 CLOCK = SystemClock()
 LEAK = Finding("WET-1", "roof", "it leaks", "Mend the roof")
@@ -30,8 +30,8 @@ class SlowClock:
         return self.time_s
 
 
-def check(name="weather", look=lambda: Looked("it rains"), within_s=30.0) -> Offered:
-    return Offered("house", Check(name, "Rain is wet.", look, within_s))
+def check(name="weather", look=lambda: CheckResult("it rains"), within_s=30.0) -> OfferedCheck:
+    return OfferedCheck("house", Check(name, "Rain is wet.", look, within_s))
 
 
 def raising(error: BaseException):
@@ -49,13 +49,13 @@ def only(look, within_s=30.0) -> Result:
 @pytest.mark.parametrize(
     ("looked", "state"),
     [
-        (Looked("it is dry"), State.OK),
-        (Looked("", (LEAK,)), State.ERROR),
-        (Looked("", (DRIP,)), State.WARNING),
-        (Looked("", (DRIP, LEAK)), State.ERROR),
-        (Looked("it is dark", known=False), State.UNKNOWN),
-        (Looked("it is dark", (DRIP,), known=False), State.UNKNOWN),
-        (Looked("it is dark", (LEAK,), known=False), State.ERROR),
+        (CheckResult("it is dry"), CheckState.OK),
+        (CheckResult("", (LEAK,)), CheckState.ERROR),
+        (CheckResult("", (DRIP,)), CheckState.WARNING),
+        (CheckResult("", (DRIP, LEAK)), CheckState.ERROR),
+        (CheckResult("it is dark", known=False), CheckState.UNKNOWN),
+        (CheckResult("it is dark", (DRIP,), known=False), CheckState.UNKNOWN),
+        (CheckResult("it is dark", (LEAK,), known=False), CheckState.ERROR),
     ],
 )
 def test_the_state_follows_from_what_was_seen(looked, state):
@@ -63,7 +63,7 @@ def test_the_state_follows_from_what_was_seen(looked, state):
     result = only(lambda: looked)
     assert result.state is state
     assert (result.seen, result.findings) == (looked.seen, looked.findings)
-    assert result.fatal is (state is State.ERROR)
+    assert result.fatal is (state is CheckState.ERROR)
 
 
 def test_an_error_of_tarn_is_a_finding():
@@ -72,7 +72,7 @@ def test_an_error_of_tarn_is_a_finding():
         "yarn", "no answer", code="TARN-3130", right="It listens on 8032.", next_step="Start it"
     )
     result = only(raising(error))
-    assert result.state is State.ERROR
+    assert result.state is CheckState.ERROR
     (found,) = result.findings
     assert found == Finding("TARN-3130", "yarn", "no answer. It listens on 8032.", "Start it")
 
@@ -95,7 +95,7 @@ def test_an_error_without_a_step_points_to_its_code():
 def test_any_other_exception_is_the_plugin_s_fault(error):
     """It names plugin, check and exception; nobody's cluster is broken by it, nothing is known."""
     result = only(raising(error))
-    assert result.state is State.UNKNOWN
+    assert result.state is CheckState.UNKNOWN
     assert result.seen
     (found,) = result.findings
     assert (found.code, found.where, found.fatal) == ("TARN-6000", "plugin house", False)
@@ -107,17 +107,17 @@ def test_any_other_exception_is_the_plugin_s_fault(error):
 def test_findings_may_come_as_any_sequence():
     """A list, or a generator: they are told once and in order."""
     for findings in ([LEAK, DRIP], (one for one in (LEAK, DRIP))):
-        looked = Looked("", findings)
+        looked = CheckResult("", findings)
         assert only(lambda looked=looked: looked).findings == (LEAK, DRIP)
 
 
 @pytest.mark.parametrize(
-    "answer", [None, "fine", Finding, (), Looked("", ("leak",)), Looked("", 3)]
+    "answer", [None, "fine", Finding, (), CheckResult("", ("leak",)), CheckResult("", 3)]
 )
 def test_an_answer_of_another_kind_is_the_plugin_s_fault(answer):
     """It is not taken for well."""
     result = only(lambda: answer)
-    assert result.state is State.UNKNOWN
+    assert result.state is CheckState.UNKNOWN
     assert result.findings[0].code == "TARN-6000"
 
 
@@ -133,8 +133,8 @@ def test_a_check_that_hangs_is_unknown_and_holds_up_nobody():
     results = examine(offered, CLOCK)
     assert time.monotonic() - began_s < 5
     assert [one.check for one in results] == ["first", "stuck", "last"]
-    assert [one.state for one in results] == [State.OK, State.UNKNOWN, State.OK]
-    assert results[1].seen == "it did not come back within 0.2 s"
+    assert [one.state for one in results] == [CheckState.OK, CheckState.UNKNOWN, CheckState.OK]
+    assert results[1].seen == "it did not finish within 0.2 s"
     forever.set()
 
 
@@ -143,7 +143,7 @@ def test_checks_that_hang_leave_room_for_others():
     forever = threading.Event()
     offered = [check(f"stuck {n}", forever.wait, 0.1) for n in range(3)] + [check("last")]
     results = examine(offered, CLOCK, at_once=1)
-    assert [one.state for one in results] == [*[State.UNKNOWN] * 3, State.OK]
+    assert [one.state for one in results] == [*[CheckState.UNKNOWN] * 3, CheckState.OK]
     forever.set()
 
 
@@ -153,16 +153,19 @@ def test_what_comes_too_late_changes_nothing():
 
     def slow():
         late.wait(10)
-        return Looked("", (LEAK,))
+        return CheckResult("", (LEAK,))
 
     def other():
         late.set()  # the slow one answers while others still look
         others.wait(0.3)
-        return Looked("it is dry")
+        return CheckResult("it is dry")
 
-    offered = [check("slow", slow, 0.1), check("before", lambda: others.wait(0.2) or Looked("x"))]
+    offered = [
+        check("slow", slow, 0.1),
+        check("before", lambda: others.wait(0.2) or CheckResult("x")),
+    ]
     results = examine([*offered, check("other", other)], CLOCK, at_once=2)
-    assert [one.state for one in results] == [State.UNKNOWN, State.OK, State.OK]
+    assert [one.state for one in results] == [CheckState.UNKNOWN, CheckState.OK, CheckState.OK]
 
 
 def test_the_deadline_counts_from_when_it_begins():
@@ -171,10 +174,13 @@ def test_the_deadline_counts_from_when_it_begins():
 
     def first():
         clock.time_s += 100
-        return Looked("done")
+        return CheckResult("done")
 
     offered = [check("first", first, 1000.0), check("second", within_s=50.0)]
-    assert [one.state for one in examine(offered, clock, at_once=1)] == [State.OK, State.OK]
+    assert [one.state for one in examine(offered, clock, at_once=1)] == [
+        CheckState.OK,
+        CheckState.OK,
+    ]
 
 
 def test_they_look_side_by_side():
@@ -183,7 +189,7 @@ def test_they_look_side_by_side():
 
     def meet():
         both.wait(5)
-        return Looked("met")
+        return CheckResult("met")
 
     results = examine([check("one", meet), check("two", meet)], CLOCK)
     assert {one.seen for one in results} == {"met"}
@@ -192,8 +198,8 @@ def test_they_look_side_by_side():
 def test_two_checks_of_one_name_name_both_plugins():
     """Nothing is looked at."""
     looked = []
-    one = Offered("house", Check("roof", "It is above.", lambda: looked.append(1)))
-    two = Offered("garden", Check("roof", "It is green.", lambda: looked.append(2)))
+    one = OfferedCheck("house", Check("roof", "It is above.", lambda: looked.append(1)))
+    two = OfferedCheck("garden", Check("roof", "It is green.", lambda: looked.append(2)))
     with pytest.raises(PluginError) as caught:
         examine([one, two], CLOCK)
     assert caught.value.plugin == "garden"
@@ -233,7 +239,7 @@ RESULTS = st.lists(
     st.builds(
         Result.of,
         st.builds(Check, st.text("abc", min_size=1), st.just("Why."), st.just(raising(KeyError()))),
-        st.builds(Looked, st.text("xyz"), FINDINGS, st.booleans()),
+        st.builds(CheckResult, st.text("xyz"), FINDINGS, st.booleans()),
     ),
     max_size=8,
 )
@@ -244,16 +250,21 @@ def test_totals_count_each_check_once(results):
     """Every state is there, the worst first."""
     counted = totals(results)
     assert sum(counted.values()) == len(results)
-    assert list(counted) == [State.ERROR, State.WARNING, State.UNKNOWN, State.OK]
+    assert list(counted) == [
+        CheckState.ERROR,
+        CheckState.WARNING,
+        CheckState.UNKNOWN,
+        CheckState.OK,
+    ]
 
 
 @given(RESULTS)
 def test_the_worst_comes_last_and_nothing_else_moves(results):
     """Within one state the order is the one they have; sorting twice is sorting once."""
     ordered = worst_last(results)
-    ranks = [list(State).index(one.state) for one in ordered]
+    ranks = [list(CheckState).index(one.state) for one in ordered]
     assert ranks == sorted(ranks)
-    for state in State:
+    for state in CheckState:
         assert [r for r in ordered if r.state is state] == [r for r in results if r.state is state]
     assert worst_last(ordered) == ordered
 
@@ -274,10 +285,10 @@ def test_once_tells_everything_and_nothing_twice(results):
 def test_a_state_and_its_findings_agree(results):
     """Also after `once`: an error has something fatal, what is well has no findings."""
     for result in (*results, *once(results)):
-        assert (result.state is State.ERROR) == any(one.fatal for one in result.findings)
-        if result.state is State.OK:
+        assert (result.state is CheckState.ERROR) == any(one.fatal for one in result.findings)
+        if result.state is CheckState.OK:
             assert not result.findings
-        if result.state is State.WARNING:
+        if result.state is CheckState.WARNING:
             assert result.findings
 
 

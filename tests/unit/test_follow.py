@@ -23,9 +23,9 @@ from tarn.errors import (
     TimedOutError,
     UnreachableError,
 )
-from tarn.follow import Api, Following, Master, Message
-from tarn.http.gate import DirectGate
-from tarn.http.server import Server
+from tarn.follow import Master, MasterApi, Message, ViewFollower
+from tarn.http.authorizer_pool import DirectAuthorizer
+from tarn.http.server import HttpServer
 
 
 @pytest.fixture
@@ -35,8 +35,8 @@ def master() -> Iterator[FakeMaster]:
 
 
 @pytest.fixture
-def api(master: FakeMaster) -> Iterator[Api]:
-    with Api(master.url, TOKEN.decode()) as client:
+def api(master: FakeMaster) -> Iterator[MasterApi]:
+    with MasterApi(master.url, TOKEN.decode()) as client:
         yield client
 
 
@@ -48,7 +48,7 @@ def nobody() -> Iterator[str]:
         yield f"http://127.0.0.1:{held.getsockname()[1]}"
 
 
-def test_reads_are_what_the_master_knows(api: Api, master: FakeMaster) -> None:
+def test_reads_are_what_the_master_knows(api: MasterApi, master: FakeMaster) -> None:
     """Status, instances, events and decisions."""
     master.publish(events=(event("up"),))
     assert api.status()["name"] == "llama"
@@ -57,7 +57,7 @@ def test_reads_are_what_the_master_knows(api: Api, master: FakeMaster) -> None:
     assert api.get("/health") == {"status": "OK", "faults": []}
 
 
-def test_verbs_become_commands(api: Api, master: FakeMaster) -> None:
+def test_verbs_become_commands(api: MasterApi, master: FakeMaster) -> None:
     """Each with the arguments that were given."""
     applied = Applied("lb1", EPOCH, 4, 1764201700.0, "", (("llama-0001", 2),))
     api.scale(3)
@@ -79,7 +79,7 @@ def test_verbs_become_commands(api: Api, master: FakeMaster) -> None:
     assert set(api.resume()) == set(api.down()) == {"spec_revision", "message"}
 
 
-def test_refusals_and_conflicts_are_our_own_errors(api: Api, master: FakeMaster) -> None:
+def test_refusals_and_conflicts_are_our_own_errors(api: MasterApi, master: FakeMaster) -> None:
     """Class, code and attributes survive the wire."""
     with pytest.raises(RefusedError, match=r"above replicas\.max = 8"):
         api.scale(9)
@@ -95,7 +95,7 @@ def test_refusals_and_conflicts_are_our_own_errors(api: Api, master: FakeMaster)
 
 def test_a_wrong_token_is_not_authorized_and_shown_nowhere(master: FakeMaster) -> None:
     """Neither in the error, its causes, nor a repr."""
-    with Api(master.url, "wrong-secret") as stranger:
+    with MasterApi(master.url, "wrong-secret") as stranger:
         with pytest.raises(NotAuthorizedError, match="X-TARN-Token") as caught:
             stranger.status()
         with pytest.raises(NotAuthorizedError):
@@ -107,10 +107,10 @@ def test_a_wrong_token_is_not_authorized_and_shown_nowhere(master: FakeMaster) -
 
 def test_a_no_of_the_authorizer_says_why() -> None:
     """403 is the same class, with the verdict's reason."""
-    no = DirectGate(FakeAuthorizer(Verdict(allowed=False, reason="policy 7")))
+    no = DirectAuthorizer(FakeAuthorizer(Verdict(allowed=False, reason="policy 7")))
     with (
         FakeMaster(api_token=None, gate=no) as master,
-        Api(master.url, None) as api,
+        MasterApi(master.url, None) as api,
         pytest.raises(NotAuthorizedError, match=r"anonymous may not admin.*policy 7"),
     ):
         api.down()
@@ -122,19 +122,19 @@ def test_a_proxy_variable_is_never_used(
     """Loopback and masters are reached directly, whatever the site's proxy is."""
     for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
         monkeypatch.setenv(name, nobody)
-    with Api(master.url, TOKEN.decode()) as api:
+    with MasterApi(master.url, TOKEN.decode()) as api:
         assert api.status()["name"] == "llama"
 
 
 def test_nobody_there_is_unreachable(nobody: str) -> None:
     """The address is named."""
-    with Api(nobody, None) as api, pytest.raises(UnreachableError, match=nobody):
+    with MasterApi(nobody, None) as api, pytest.raises(UnreachableError, match=nobody):
         api.status()
 
 
 def test_a_url_that_is_none_is_unreachable() -> None:
     """A damaged ref.json is one clear line."""
-    with Api("http://[broken", None) as api, pytest.raises(UnreachableError):
+    with MasterApi("http://[broken", None) as api, pytest.raises(UnreachableError):
         api.status()
 
 
@@ -142,15 +142,15 @@ def test_who_accepts_and_never_answers_is_timed_out() -> None:
     """Within the time limit that was given."""
     with socket.create_server(("127.0.0.1", 0)) as mute:
         url = f"http://127.0.0.1:{mute.getsockname()[1]}"
-        with Api(url, None, timeout_s=0.1) as api, pytest.raises(TimedOutError):
+        with MasterApi(url, None, timeout_s=0.1) as api, pytest.raises(TimedOutError):
             api.status()
 
 
-def test_a_silent_control_thread_is_timed_out_too(api: Api, master: FakeMaster) -> None:
+def test_a_silent_control_thread_is_timed_out_too(api: MasterApi, master: FakeMaster) -> None:
     """The master's 503 keeps its code; an inbox that is full is another error."""
     master.app._api._answer_within_s = 0.01
     master.silent = True
-    with pytest.raises(TimedOutError, match="may still obey"):
+    with pytest.raises(TimedOutError, match="may still carry out the command"):
         api.resume()
     while not master.inbox.ask(object()).done():  # type: ignore[arg-type]
         pass
@@ -173,12 +173,17 @@ def test_an_answer_that_is_no_masters_is_unreachable() -> None:
         thread = threading.Thread(target=answer)
         thread.start()
         url = f"http://127.0.0.1:{other.getsockname()[1]}"
-        with Api(url, None) as api, pytest.raises(UnreachableError, match="not as a master does"):
+        with (
+            MasterApi(url, None) as api,
+            pytest.raises(UnreachableError, match="not as a master does"),
+        ):
             api.status()
         thread.join(timeout=5)
 
 
-def test_a_stream_tells_what_is_kept_and_then_what_comes(api: Api, master: FakeMaster) -> None:
+def test_a_stream_tells_what_is_kept_and_then_what_comes(
+    api: MasterApi, master: FakeMaster
+) -> None:
     """In order, without a gap between the two."""
     master.publish(events=(event("a"),))
     stream = api.stream()
@@ -195,8 +200,8 @@ def test_a_stream_goes_on_after_the_master_was_away() -> None:
     stop = threading.Event()
     first = FakeMaster(snapshot(instance(1), events=(event("a"),)))
     first.server.close()
-    first.server = Server(port=port)
-    with first, Api(f"http://127.0.0.1:{port}", TOKEN.decode()) as api:
+    first.server = HttpServer(port=port)
+    with first, MasterApi(f"http://127.0.0.1:{port}", TOKEN.decode()) as api:
         stream = api.stream(stop=stop)
         assert next(stream).data["message"] == "a"
         first.server.close()
@@ -205,7 +210,7 @@ def test_a_stream_goes_on_after_the_master_was_away() -> None:
         )
         second = FakeMaster(later)
         second.server.close()
-        second.server = Server(port=port)
+        second.server = HttpServer(port=port)
         with second:
             told = [next(stream) for _ in range(3)]
             stop.set()
@@ -214,7 +219,9 @@ def test_a_stream_goes_on_after_the_master_was_away() -> None:
     assert [m.data.get("message") for m in told] == [None, "a", "b"]
 
 
-def test_a_broken_connection_is_resumed_from_the_last_id(api: Api, master: FakeMaster) -> None:
+def test_a_broken_connection_is_resumed_from_the_last_id(
+    api: MasterApi, master: FakeMaster
+) -> None:
     """The server forgets nobody who was away for a moment."""
     master.publish(events=(event("a"), event("b")))
     resumed = api.stream(last_id=_id(master, 1))
@@ -222,7 +229,7 @@ def test_a_broken_connection_is_resumed_from_the_last_id(api: Api, master: FakeM
     resumed.close()  # type: ignore[attr-defined]
 
 
-def test_stop_ends_a_quiet_stream_soon(api: Api) -> None:
+def test_stop_ends_a_quiet_stream_soon(api: MasterApi) -> None:
     """No need to wait for the next sign of life."""
     stop = threading.Event()
     stream = api.stream("stream", stop=stop)
@@ -235,19 +242,19 @@ def test_stop_ends_a_quiet_stream_soon(api: Api) -> None:
 
 def test_a_stream_gives_up_when_nobody_comes_back(nobody: str) -> None:
     """After the time that was given, with the error of the last attempt."""
-    with Api(nobody, None) as api, pytest.raises(UnreachableError):
+    with MasterApi(nobody, None) as api, pytest.raises(UnreachableError):
         list(api.stream(give_up_s=0.2))
 
 
 def test_a_master_says_whose_it_is(master: FakeMaster) -> None:
     """A port may have been given to somebody else meanwhile."""
-    with Api(master.url, TOKEN.decode()) as api:
+    with MasterApi(master.url, TOKEN.decode()) as api:
         assert api.cluster() == "llama"
 
 
 def test_every_error_of_the_client_is_one_of_ours(nobody: str) -> None:
     """Callers catch ``TarnError`` and need to know no HTTP library."""
-    with Api(nobody, None) as api:
+    with MasterApi(nobody, None) as api:
         for call in (api.status, api.events, api.down, lambda: api.get("/x")):
             with pytest.raises(TarnError):
                 call()
@@ -263,7 +270,7 @@ def _free_port() -> int:
         return int(held.getsockname()[1])
 
 
-def test_a_message_says_where_to_go_on(api: Api, master: FakeMaster) -> None:
+def test_a_message_says_where_to_go_on(api: MasterApi, master: FakeMaster) -> None:
     """Ids are ``<epoch>.<revision>.<n>``."""
     master.publish(events=(event("a"),))
     stream = api.stream()
@@ -274,10 +281,10 @@ def test_a_message_says_where_to_go_on(api: Api, master: FakeMaster) -> None:
 
 def test_a_stream_that_ends_without_a_message_is_no_stream() -> None:
     """A server that answers 200 and closes at once is given up, as one that does not answer."""
-    with Empty() as empty, Api(empty.url, None) as api:
+    with Empty() as empty, MasterApi(empty.url, None) as api:
         with pytest.raises(UnreachableError, match="ended without a message"):
             next(api.stream("stream", give_up_s=0.0))
-        following = Following(
+        following = ViewFollower(
             Master(empty.url), lambda _view: None, SystemClock(), poll_every_s=0.01
         )
         following.start()

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tarn import log
-from tarn.plain import Hiding
+from tarn.plain import SecretMasker
 
 
 def record(message: str, *words: object, level: int = logging.INFO, **more: Any) -> Any:
@@ -36,7 +36,7 @@ def said(*words: Any, **more: Any) -> dict[str, Any]:
 @pytest.fixture(autouse=True)
 def _of_an_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log, "_MASTER", {"epoch": ""})
-    monkeypatch.setattr(log, "_HIDING", Hiding())
+    monkeypatch.setattr(log, "_HIDING", SecretMasker())
     log.of_epoch("1764201600000-2")
 
 
@@ -91,7 +91,7 @@ def test_nobody_can_write_a_line_of_his_own() -> None:
 def test_a_line_that_cannot_be_made_is_said_without_its_words() -> None:
     """A programmer's slip; its words may hold secrets that nobody has looked for."""
     sink = io.StringIO()
-    handler = log.Lines(sink)
+    handler = log.ThrottledHandler(sink)
     handler.setFormatter(log.formatter("json", "llama"))
     handler.handle(record("%d bottles", "secret words"))
     assert sink.getvalue() == "a line of tarn.some could not be written: TypeError\n"
@@ -166,7 +166,7 @@ def test_what_a_loop_raises_is_written_once_a_minute(monkeypatch: pytest.MonkeyP
     now = [1000.0]
     monkeypatch.setattr(log.time, "monotonic", lambda: now[0])
     stream = io.StringIO()
-    lines = log.Lines(stream)
+    lines = log.ThrottledHandler(stream)
     lines.setFormatter(log.formatter("json", "llama"))
     for number in range(200):
         lines.handle(record("a tick raised", exc=raised(f"number {number}")))
@@ -184,7 +184,7 @@ def test_what_a_loop_raises_is_written_once_a_minute(monkeypatch: pytest.MonkeyP
 def test_what_strangers_can_make_others_write_is_bounded() -> None:
     """A garbage request is a line of uvicorn's, each time; its words tell the kind."""
     stream = io.StringIO()
-    lines = log.Lines(stream)
+    lines = log.ThrottledHandler(stream)
     lines.setFormatter(log.formatter("json", "llama"))
     for _ in range(100):
         foreign = record("Invalid HTTP request received.", level=logging.WARNING)
@@ -195,7 +195,7 @@ def test_what_strangers_can_make_others_write_is_bounded() -> None:
 
 def test_kinds_are_bounded() -> None:
     """Of more kinds than fit the oldest is forgotten."""
-    repeats = log.Repeats(60.0, most=2)
+    repeats = log.RepeatCounter(60.0, most=2)
     assert [repeats.again((kind,), 1.0) for kind in "abc"] == [0, 0, 0]
     assert repeats.again(("a",), 2.0) == 0
     assert repeats.again(("c",), 2.0) is None

@@ -15,7 +15,7 @@ from tarn.control.state import load_state
 from tarn.domain import Epoch, ProxyRule, SavedState
 from tarn.errors import ConfigError, LaunchError, ProviderError
 from tarn.hookspecs import RuntimeFactory, hookimpl
-from tarn.http.server import Server
+from tarn.http.server import HttpServer
 from tarn.testing.context import cluster_spec
 from tarn.testing.fakes import FakeRuntime
 
@@ -106,7 +106,7 @@ def test_a_spec_of_another_runtime_is_refused(tmp_path: Path) -> None:
 
 def test_a_fixed_port_that_is_taken_ends_the_master_in_words(tmp_path: Path) -> None:
     """Before the runtime heard of it."""
-    held = Server()
+    held = HttpServer()
     try:
         there = Elsewhere(host="127.0.0.1", port=held.port)
         with pytest.raises(LaunchError, match="HTTP service cannot listen: Address already in use"):
@@ -120,7 +120,7 @@ def test_a_fixed_port_that_is_taken_ends_the_master_in_words(tmp_path: Path) -> 
 def test_a_name_that_is_not_this_machine_says_so(host: str) -> None:
     """Not the port is to blame."""
     with pytest.raises(LaunchError, match="must lead to an address of this machine"):
-        Server(host)
+        HttpServer(host)
 
 
 class Away:

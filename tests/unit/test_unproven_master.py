@@ -19,9 +19,9 @@ from tarn.errors import (
     TarnError,
     UnreachableError,
 )
-from tarn.follow import Api
+from tarn.follow import MasterApi
 from tarn.http.hosts import Hosts
-from tarn.http.identity import Proofs, Trusted, network
+from tarn.http.identity import KnownProxy, Proofs, network
 
 UNPROVEN = "TARN-3703"
 
@@ -109,7 +109,7 @@ def answer(status: str, body: str = "{}", *headers: str) -> bytes:
 )
 def test_no_token_reaches_who_does_not_prove_to_hold_it(said: bytes) -> None:
     """Whatever it answers, whatever is asked."""
-    with listening(answer=said) as stranger, Api(stranger.url, TOKEN.decode()) as api:
+    with listening(answer=said) as stranger, MasterApi(stranger.url, TOKEN.decode()) as api:
         for ask in (api.status, api.down, lambda: next(api.stream(give_up_s=0))):
             with pytest.raises(TarnError):
                 ask()
@@ -122,8 +122,10 @@ def test_who_answers_unproven_is_said_in_a_sentence(status: str) -> None:
     """It is unreachable by its own code, so that the master is looked for elsewhere."""
     with (
         listening(answer=answer(status)) as stranger,
-        Api(stranger.url, TOKEN.decode()) as api,
-        pytest.raises(UnreachableError, match="did not prove to be the cluster's master") as caught,
+        MasterApi(stranger.url, TOKEN.decode()) as api,
+        pytest.raises(
+            UnreachableError, match="did not prove that it is the cluster's master"
+        ) as caught,
     ):
         api.status()
     assert caught.value.code == UNPROVEN
@@ -133,7 +135,7 @@ def test_who_answers_unproven_is_said_in_a_sentence(status: str) -> None:
 def test_a_stranger_that_plays_the_game_gets_a_signature_and_is_not_believed() -> None:
     """It gives a nonce as a master does, then answers what it likes."""
     nonce = answer("401 Unauthorized", "{}", 'WWW-Authenticate: TARN nonce="1-abc"')
-    with listening(answer=nonce) as stranger, Api(stranger.url, TOKEN.decode()) as api:
+    with listening(answer=nonce) as stranger, MasterApi(stranger.url, TOKEN.decode()) as api:
         with pytest.raises(UnreachableError):
             api.status()
         stranger.answer = answer("200 OK", '{"name": "llama"}', f"X-TARN-Proof: {'0' * 64}")
@@ -149,7 +151,7 @@ def test_no_answer_counts_without_the_masters_proof(status: str) -> None:
     """Not even that there is no such thing: a stranger would end a wait, or a drain."""
     nonce = answer("401 Unauthorized", "{}", 'WWW-Authenticate: TARN nonce="1-abc"')
     said = '{"error": {"code": "TARN-4000", "found": "it ended long ago"}}'
-    with listening(answer=nonce) as stranger, Api(stranger.url, TOKEN.decode()) as api:
+    with listening(answer=nonce) as stranger, MasterApi(stranger.url, TOKEN.decode()) as api:
         with pytest.raises(UnreachableError):
             api.status()
         stranger.answer = answer(status, said)
@@ -161,7 +163,7 @@ def test_no_answer_counts_without_the_masters_proof(status: str) -> None:
 
 def test_the_masters_own_refusals_are_believed() -> None:
     """They carry its proof, too."""
-    with FakeMaster() as master, Api(master.url, TOKEN.decode()) as api:
+    with FakeMaster() as master, MasterApi(master.url, TOKEN.decode()) as api:
         with pytest.raises(RefusedError, match="above"):
             api.scale(9)
         with pytest.raises(NotFoundError):
@@ -174,7 +176,7 @@ def test_who_passes_everything_on_to_the_master_is_found_out() -> None:
     """The signature names the address that the client reached, which is not the master's."""
     with FakeMaster() as master:
         there = ("127.0.0.1", master.server.port)
-        with listening(relay=there) as between, Api(between.url, TOKEN.decode()) as api:
+        with listening(relay=there) as between, MasterApi(between.url, TOKEN.decode()) as api:
             with pytest.raises(UnreachableError, match="passed it on") as caught:
                 api.scale(3)
             assert caught.value.code == "TARN-3713"
@@ -188,7 +190,7 @@ def test_a_tunnel_that_the_owner_knows_is_written_into_the_spec() -> None:
         tunnel = between.url.removeprefix("http://")
         with FakeMaster(hosts=Hosts.of((), (tunnel,))) as master:
             between.relay = ("127.0.0.1", master.server.port)
-            with Api(between.url, TOKEN.decode()) as api:
+            with MasterApi(between.url, TOKEN.decode()) as api:
                 assert api.status()["name"] == "llama"
 
 
@@ -198,7 +200,7 @@ def test_one_more_round_for_a_client_and_none_for_a_request() -> None:
         there = ("127.0.0.1", master.server.port)
         with listening(relay=there) as between:
             master.app._admission._identity._hosts = Hosts.of((), (between.url[7:],))
-            with Api(between.url, TOKEN.decode()) as api:
+            with MasterApi(between.url, TOKEN.decode()) as api:
                 for _ in range(5):
                     api.status()
                 assert between.got.count(b"GET ") == 6
@@ -273,7 +275,7 @@ def test_another_token_signs_nothing() -> None:
     """The master says what it always said."""
     with (
         FakeMaster() as master,
-        Api(master.url, "another-token") as api,
+        MasterApi(master.url, "another-token") as api,
         pytest.raises(NotAuthorizedError, match="missing or wrong"),
     ):
         api.status()
@@ -282,20 +284,23 @@ def test_another_token_signs_nothing() -> None:
 def test_a_trusted_proxys_token_signs_from_its_own_address_only() -> None:
     """As it proves the proxy where it is sent."""
     here, away = (
-        Trusted(name, network(at), "token", f"{name}-token-of-24-letters".encode())
+        KnownProxy(name, network(at), "token", f"{name}-token-of-24-letters".encode())
         for name, at in (("here", "127.0.0.1"), ("away", "10.0.0.7"))
     )
     with FakeMaster(proofs=Proofs((here, away))) as master:
-        with Api(master.url, "here-token-of-24-letters") as api:
+        with MasterApi(master.url, "here-token-of-24-letters") as api:
             assert api.get("/api/v1/me")["via"] == "trusted-proxy"
-        with Api(master.url, "away-token-of-24-letters") as api, pytest.raises(NotAuthorizedError):
+        with (
+            MasterApi(master.url, "away-token-of-24-letters") as api,
+            pytest.raises(NotAuthorizedError),
+        ):
             api.get("/api/v1/me")
 
 
 def test_a_signature_vouches_for_no_name_that_it_does_not_cover() -> None:
     """Whoever passes a proxy's request on could write another one."""
     token = b"the-token-of-the-proxy-lb1"
-    proxy = Trusted("lb1", network("127.0.0.1"), "token", token, users=frozenset({"*"}))
+    proxy = KnownProxy("lb1", network("127.0.0.1"), "token", token, users=frozenset({"*"}))
     with FakeMaster(proofs=Proofs((proxy,))) as master:
         host = f"127.0.0.1:{master.server.port}"
         nonce, body = nonce_of(master), b'{"replicas": 2}'
@@ -311,8 +316,8 @@ def test_a_token_for_a_master_that_asks_for_none_is_kept_back() -> None:
     """It cannot prove anything, as it holds nothing."""
     with (
         FakeMaster(api_token=None) as master,
-        Api(master.url, TOKEN.decode()) as api,
-        pytest.raises(UnreachableError, match="asked without one") as caught,
+        MasterApi(master.url, TOKEN.decode()) as api,
+        pytest.raises(UnreachableError, match="leave the token out") as caught,
     ):
         api.status()
     assert caught.value.code == UNPROVEN

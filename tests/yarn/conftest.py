@@ -18,7 +18,7 @@ from yarn_stage import (
 )
 
 from tarn_plugins.cli.sandbox.kerberos import with_sbin
-from tarn_plugins.cli.sandbox.options import Options
+from tarn_plugins.cli.sandbox.options import SandboxOptions
 
 KERBERIZED = ("test_yarn_kerberos.py", "test_yarn_kerberos_door.py", "test_yarn_matrix.py")
 """They use `kerberized`, one after the other."""
@@ -27,7 +27,7 @@ KERBERIZED = ("test_yarn_kerberos.py", "test_yarn_kerberos_door.py", "test_yarn_
 def pytest_configure() -> None:
     """Refuse what no sandbox can be made with before the first test."""
     try:
-        Options(**chosen())
+        SandboxOptions(**chosen())
     except ValueError as error:
         raise pytest.UsageError(f"the Hadoop of this session: {error.args[0]}") from error
 

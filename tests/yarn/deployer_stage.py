@@ -17,7 +17,7 @@ from tarn.errors import NotFoundError
 from tarn.interfaces import ClientContext, Paths, Progress
 from tarn.java import hadoop_classpath
 from tarn.testing.context import cluster_spec
-from tarn_plugins.runtime.yarn import Settings
+from tarn_plugins.runtime.yarn import YarnSettings
 from tarn_plugins.runtime.yarn.client.deployer import YarnDeployer
 from tarn_plugins.runtime.yarn.hadoop.configuration import configuration
 from tarn_plugins.runtime.yarn.hadoop.files import HadoopFiles
@@ -47,7 +47,7 @@ class Stage:
         self, home: Path, *mode: str, said: list[Progress] | None = None, **settings: Any
     ) -> "StandIn":
         """Return a deployer whose masters do *mode*; without one they listen."""
-        made = Settings(**{"staging": STAGING, "docker": None, **settings})
+        made = YarnSettings(**{"staging": STAGING, "docker": None, **settings})
         return StandIn(made, self.context(home, said), self.classpath(), mode or ("listen",))
 
     def classpath(self) -> str:
@@ -69,7 +69,7 @@ class StandIn(YarnDeployer):
     """A cluster named ``doomed…`` gets a master that exits; any other the *mode*."""
 
     def __init__(
-        self, settings: Settings, context: ClientContext, classpath: str, mode: Sequence[str]
+        self, settings: YarnSettings, context: ClientContext, classpath: str, mode: Sequence[str]
     ) -> None:
         self._classpath, self._mode = classpath, mode
         super().__init__(settings, context)

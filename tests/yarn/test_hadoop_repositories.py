@@ -122,7 +122,7 @@ def test_its_jars_come_and_are_kept_by_their_version(context, served) -> None:
     (home / "settings.xml").write_text(SETTINGS.format(PASSWORD))
     wrong = refused(context, f"{url}/nothing")
     assert f"there is no hadoop-common {OURS} in" in wrong
-    assert f"below it there must be org/apache/hadoop/hadoop-common/{OURS}/" in wrong
+    assert f"org/apache/hadoop/hadoop-common/{OURS}/ must exist below it" in wrong
     assert fetched(context, url) == sorted(f"{name}-{OURS}.jar" for name in NAMES)
     asked = len(server.asked)
     assert any(path.endswith(f"hadoop-common-{OURS}.jar") for path in server.asked)

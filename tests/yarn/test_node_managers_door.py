@@ -12,12 +12,12 @@ from tarn.errors import LaunchError, ProviderError, Superseded
 from tarn.java import load
 from tarn_plugins.cli.sandbox.sandbox import Sandbox
 from tarn_plugins.runtime.yarn.hadoop.files import HadoopFiles
-from tarn_plugins.runtime.yarn.wire import (
+from tarn_plugins.runtime.yarn.messages import (
+    AllocatedContainer,
     Ask,
     Completed,
     ContainerLaunch,
     Exchange,
-    Grant,
     LocalFile,
     Shape,
 )
@@ -57,7 +57,7 @@ def root(app: Application) -> Iterator[str]:
     files.remove(uri)
 
 
-def get(app: Application, *numbers: int) -> tuple[Grant, ...]:
+def get(app: Application, *numbers: int) -> tuple[AllocatedContainer, ...]:
     app.say(asks=tuple(Ask(number, SHAPE) for number in numbers))
     app.beat(lambda: set(numbers) <= set(app.held()))
     return tuple(map(app.of, numbers))
@@ -102,7 +102,7 @@ def test_what_was_given_back_cannot_be_started(app: Application) -> None:
     """Another place may do: this is no error of the launch itself."""
     (grant,) = get(app, 1)
     app.say(releases=(grant.container_id,))
-    with pytest.raises(LaunchError, match="not this master's to start") as caught:
+    with pytest.raises(LaunchError, match="this master may not start it") as caught:
         app.nodes.start(grant, WAITS)
     assert caught.value.retry_after_s is not None
 
@@ -209,7 +209,7 @@ def test_a_node_that_does_not_answer_is_an_error_within_its_patience(app: Applic
     """10 s, not Hadoop's three minutes; the RM can still take the container back."""
     began_s = time.monotonic()
     (grant,) = get(app, 1)
-    lost = Grant(grant.container_id, 1, grant.node, 1, grant.node_http)
+    lost = AllocatedContainer(grant.container_id, 1, grant.node, 1, grant.node_http)
     app.handles.node_tokens.setToken(
         f"{grant.node}:1", app.handles.node_tokens.getToken(f"{grant.node}:{grant.node_port}")
     )

@@ -11,7 +11,7 @@ from unmanaged import Application
 
 from tarn.errors import Superseded
 from tarn_plugins.cli.sandbox.sandbox import Sandbox
-from tarn_plugins.runtime.yarn.wire import Ask, ContainerLaunch, Shape
+from tarn_plugins.runtime.yarn.messages import Ask, ContainerLaunch, Shape
 
 pytestmark = pytest.mark.yarn
 
@@ -123,7 +123,7 @@ def test_a_number_with_another_shape_is_rejected_and_harms_nothing() -> None:
         app.beat(lambda: app.held() == {})
         answer = app.say(asks=asks(Shape(512, 1, tag=APART.tag, scope="all"), 1))
         assert [each.number for each in answer.rejected] == [1]
-        assert "another shape" in answer.rejected[0].reason
+        assert "another size" in answer.rejected[0].reason
         app.say(asks=asks(APART, 2))
         app.beat(lambda: 2 in app.held())
 

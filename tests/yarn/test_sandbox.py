@@ -15,7 +15,7 @@ from yarn_stage import Hadoop, YarnHouse, context, sandbox
 from tarn.errors import NotFoundError, RefusedError, UnreachableError
 from tarn.process_table import start_ticks
 from tarn_plugins.cli.sandbox.network import host
-from tarn_plugins.cli.sandbox.processes import Process, containers
+from tarn_plugins.cli.sandbox.processes import DaemonProcess, containers
 from tarn_plugins.cli.sandbox.sandbox import Sandbox
 
 pytestmark = pytest.mark.yarn
@@ -239,12 +239,12 @@ def _known(hadoop: Hadoop, application_id: str) -> str:
         return ""
 
 
-def _asleep(data: Path) -> set[Process]:
+def _asleep(data: Path) -> set[DaemonProcess]:
     """Return who sleeps there; the scripts before it are over in a moment."""
     return {one for one in containers(data) if _program(one) == b"sleep"}
 
 
-def _program(process: Process) -> bytes:
+def _program(process: DaemonProcess) -> bytes:
     try:
         return Path(f"/proc/{process.pid}/cmdline").read_bytes().partition(b"\0")[0]
     except OSError:  # over meanwhile

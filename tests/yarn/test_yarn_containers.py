@@ -22,7 +22,14 @@ from tarn_plugins.runtime.yarn.launch.launcher import StagedLauncher
 from tarn_plugins.runtime.yarn.launch.run_script import COMMAND, LAUNCH, RUN, SCRIPT
 from tarn_plugins.runtime.yarn.layout import Layout
 from tarn_plugins.runtime.yarn.master.records import file_name
-from tarn_plugins.runtime.yarn.wire import Ask, ContainerLaunch, Grant, LocalFile, Record, Shape
+from tarn_plugins.runtime.yarn.messages import (
+    AllocatedContainer,
+    Ask,
+    ContainerLaunch,
+    ContainerRecord,
+    LocalFile,
+    Shape,
+)
 
 pytestmark = pytest.mark.yarn
 
@@ -83,7 +90,7 @@ ensemble_scheduling {step [{model_name: "echo" model_version: -1
 """
 
 
-def get(app: Application, number: int) -> Grant:
+def get(app: Application, number: int) -> AllocatedContainer:
     app.say(asks=(Ask(number, SHAPE),))
     app.beat(lambda: number in app.held())
     return app.of(number)
@@ -115,12 +122,14 @@ def serves(app: Application, url: str) -> None:
             return
 
 
-def start(app: Application, one: StagedLauncher, number: int, models: str) -> tuple[Grant, str]:
+def start(
+    app: Application, one: StagedLauncher, number: int, models: str
+) -> tuple[AllocatedContainer, str]:
     """Start an instance in a container of its own; return its place and its URL."""
     grant = get(app, number)
     first = 21000 + 10 * number
     endpoint = Endpoint(grant.node, first, first + 1, first + 2)
-    record = Record(
+    record = ContainerRecord(
         f"demo-{number:04}", number, grant.container_id, "abc", grant.node, endpoint, 1.8e9
     )
     wanted = Launch(
@@ -176,7 +185,7 @@ def test_a_file_that_changed_after_it_was_listed_is_listed_anew(
 ) -> None:
     """YARN says so when the container ends; the next one is brought the new file."""
     one, models = launcher(files, layout), f"{layout.root}/models"
-    record = Record("x", 9, "c", "abc", "localhost", Endpoint("x", 1, 2, 3), 1.0)
+    record = ContainerRecord("x", 9, "c", "abc", "localhost", Endpoint("x", 1, 2, 3), 1.0)
     one.prepare(record, Launch(ModelsSpec(models), TritonSpec(), InstanceSpec(), models, "abc"))
     text = (ECHO / "echo/1/model.py").read_bytes()
     files.write(f"{models}/echo/1/model.py", text + b"\n# new\n", mode=0o644, replace=True)

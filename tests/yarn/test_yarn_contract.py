@@ -15,7 +15,7 @@ from house import House, ids, until
 from yarn_fleet import Fleet, processes, steady
 from yarn_stage import Hadoop, YarnHouse
 
-from tarn.follow import Api
+from tarn.follow import MasterApi
 
 pytestmark = [pytest.mark.yarn, pytest.mark.triton]
 
@@ -118,7 +118,7 @@ def test_40_no_form_of_a_secret_is_on_a_node_in_hdfs_or_in_an_answer(fleet: Flee
         canaries.look(page, json.dumps(fleet.hadoop.rest.get(page)))
     for words in (("status",), ("status", "-o", "json"), ("events",), ("logs",), ("why",)):
         canaries.look(" ".join(words), fleet.tarn(*words))
-    with Api(fleet.url, fleet.api_token) as api:
+    with MasterApi(fleet.url, fleet.api_token) as api:
         canaries.look("status", json.dumps(api.status()))
     assert canaries.leaks == set()
     assert canaries.looked > 30_000

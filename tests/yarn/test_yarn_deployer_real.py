@@ -19,7 +19,7 @@ from tarn.domain.spec import InstanceSpec, MasterSpec, ModelsSpec, PlacementSpec
 from tarn.errors import LaunchError, NotFoundError, RefusedError
 from tarn.interfaces import ClusterRef, Progress, Staged
 from tarn.java import load
-from tarn_plugins.runtime.yarn import Settings
+from tarn_plugins.runtime.yarn import YarnSettings
 from tarn_plugins.runtime.yarn.client import deployer as module
 from tarn_plugins.runtime.yarn.client.deployer import YarnDeployer
 from tarn_plugins.runtime.yarn.hadoop.configuration import configuration
@@ -237,7 +237,7 @@ def test_what_is_advised_opens_a_repository_on_hdfs(
         real = stage.context(tmp_path)
         stranger = attrs.evolve(real, environ={**real.environ, "HADOOP_USER_NAME": "bob"})
         spec = attrs.evolve(small("bob"), models=ModelsSpec(f"hdfs://{root}/above/models"))
-        deployer = YarnDeployer(Settings(staging=STAGING, docker=None), stranger)
+        deployer = YarnDeployer(YarnSettings(staging=STAGING, docker=None), stranger)
 
         def denied() -> list[str]:
             return [f.next_step for f in deployer.check(spec) if f.code == "TARN-3171"]
@@ -257,7 +257,7 @@ def test_what_is_advised_opens_a_repository_on_hdfs(
 def test_without_hadoop_a_check_says_what_to_set(stage: Stage, tmp_path: Path) -> None:
     """One finding, no traceback."""
     bare = attrs.evolve(stage.context(tmp_path), environ={"PATH": "/nowhere"})
-    (finding,) = YarnDeployer(Settings(), bare).check(small("bare"))
+    (finding,) = YarnDeployer(YarnSettings(), bare).check(small("bare"))
     assert finding.code == "TARN-3120"
     assert "HADOOP_HOME" in finding.next_step
 
@@ -273,7 +273,7 @@ def test_without_a_resource_manager_a_check_does_not_hang(stage: Stage, tmp_path
     real = stage.context(tmp_path)
     lost = attrs.evolve(real, environ={**real.environ, "HADOOP_CONF_DIR": str(conf)})
     begun_s = time.monotonic()
-    (finding,) = YarnDeployer(Settings(), lost).check(small("lost"))
+    (finding,) = YarnDeployer(YarnSettings(), lost).check(small("lost"))
     assert time.monotonic() - begun_s < 30
     assert finding.code == "TARN-3130"
     assert "127.0.0.1:1" in finding.found
@@ -306,7 +306,9 @@ def test_kerberos_without_a_ticket_is_told_before_anything_hangs(
         "KRB5CCNAME": f"FILE:{tmp_path}/none",
     }
     begun_s = time.monotonic()
-    (finding,) = YarnDeployer(Settings(), attrs.evolve(real, environ=environ)).check(small("krb"))
+    (finding,) = YarnDeployer(YarnSettings(), attrs.evolve(real, environ=environ)).check(
+        small("krb")
+    )
     assert time.monotonic() - begun_s < 15
     assert finding.code == "TARN-3132"
     assert "kinit" in finding.next_step

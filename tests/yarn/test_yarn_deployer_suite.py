@@ -8,8 +8,8 @@ from deployer_stage import STAGING, Stage, small
 from yarn_stage import Hadoop
 
 from tarn.domain import ClusterSpec
-from tarn.interfaces import Carrier, Deployer
-from tarn.testing.contracts import CarrierContract, DeployerContract
+from tarn.interfaces import Deployer, Uploader
+from tarn.testing.contracts import DeployerContract, UploaderContract
 from tarn_plugins.runtime import yarn
 
 pytestmark = pytest.mark.yarn
@@ -34,18 +34,18 @@ class TestYarn(DeployerContract):
         return small("doomed-suite")
 
 
-class TestYarnCarries(CarrierContract):
+class TestYarnCarries(UploaderContract):
     """To HDFS, from a client without a JVM."""
 
     @pytest.fixture(autouse=True)
     def on(self, hadoop: Hadoop) -> None:
         self.stage = Stage(hadoop)
 
-    def make(self, tmp_path: Path) -> Carrier:
+    def make(self, tmp_path: Path) -> Uploader:
         return self.stage.deployer(tmp_path / "home")
 
-    def uri(self, carrier: Carrier) -> str:
+    def uri(self, carrier: Uploader) -> str:
         return f"hdfs://{STAGING}/carried-{secrets.token_hex(4)}/file.tar.gz"
 
-    def content(self, carrier: Carrier, uri: str) -> bytes:
+    def content(self, carrier: Uploader, uri: str) -> bytes:
         return self.stage.files().read(uri)

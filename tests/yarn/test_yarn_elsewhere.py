@@ -95,7 +95,7 @@ def test_two_homes_have_one_cluster(yarn_house, hadoop, firewall, tmp_path) -> N
     # behind a firewall the proxy lets nobody in without the token
     shut = behind(yarn_house, firewall).tarn("status", "-c", "homes")
     assert shut.returncode == NotAuthorizedError.exit_code, shut.stderr
-    assert "No api token passes the proxy" in shut.stderr
+    assert "does not pass api tokens on" in shut.stderr
     assert "token: none" in shut.stderr
 
     # its end is known to who started it, and to who never heard of it
@@ -171,7 +171,7 @@ def test_every_verb_works_through_the_proxy(yarn_house, hadoop, firewall) -> Non
     assert found["limits"]["max"] == 2
     assert len(found["two"]) == 2
     assert all(found["why"])
-    assert "no log" in found["logs"], "it lies on its node until it ends"
+    assert "no log" in found["logs"], "is on its node"
     assert {"TARN-1002"} < set(found["events"])
     assert set(found["followed"]) <= set(found["events"])
     assert "no instance took the request" in found["client"]

@@ -86,7 +86,7 @@ def test_what_the_processor_rejects_is_asked_again(yarn_house, hadoop) -> None:
     assert not [w for w in three["warnings"] if "TARN-1015" in w]
     fleet.tarn("scale", "4")
     fourth = _fourth(fleet)
-    text = until(lambda: _why(fleet, fourth, "rejected the ask"), 20, "the rejection")
+    text = until(lambda: _why(fleet, fourth, "rejected the request"), 20, "the rejection")
     assert "COULD_NOT_PLACE" in text
     victim = three["instances"][0]
     with steady(fleet, {"instances": three["instances"][1:]}):

@@ -16,7 +16,7 @@ from yarn_stage import Hadoop, YarnHouse
 from tarn.domain import Applied, Epoch
 from tarn.domain.keytab import keytab_keys
 from tarn.errors import NotAuthorizedError
-from tarn.follow import Api, Tickets
+from tarn.follow import KerberosTickets, MasterApi
 
 pytestmark = [pytest.mark.yarn, pytest.mark.triton]
 
@@ -173,10 +173,10 @@ def shows_tickets(fleet: Fleet, hadoop: Hadoop, folder: Path, monkeypatch) -> No
     assert curled(fleet.url, hadoop.environ) == 200
     monkeypatch.setenv("KRB5_CONFIG", hadoop.environ["KRB5_CONFIG"])
     monkeypatch.setenv("KRB5CCNAME", strangers["KRB5CCNAME"])
-    with Api(fleet.url, None) as api, pytest.raises(NotAuthorizedError) as caught:
+    with MasterApi(fleet.url, None) as api, pytest.raises(NotAuthorizedError) as caught:
         api.status()
     assert caught.value.principal == "alice"
-    with Api(fleet.url, None, tickets=Tickets(keys / "lb.keytab", "lb")) as api:
+    with MasterApi(fleet.url, None, tickets=KerberosTickets(keys / "lb.keytab", "lb")) as api:
         epoch = Epoch.parse(api.status()["epoch"])
         api.acknowledge(Applied("edge", epoch, 0, time.time(), ""))
         with pytest.raises(NotAuthorizedError):
@@ -248,7 +248,7 @@ def asks_in_vain(fleet: Fleet, hadoop: Hadoop) -> None:
     assert metrics["containersPending"] == 0
     assert [i["id"] for i in fleet.status()["instances"] if i["state"] == "requested"] == [
         third["id"]
-    ], "it is tried again and again"
+    ], "TARN keeps retrying"
 
 
 def same(before: dict[str, object], fleet: Fleet) -> None:

@@ -10,7 +10,7 @@ from deployer_stage import Stage
 from house import until
 from yarn_fleet import Fleet
 
-from tarn.cluster import Cluster, Surroundings, connect
+from tarn.cluster import Cluster, ClusterEnvironment, connect
 from tarn.cluster.log_lines import MASTER
 from tarn.errors import NotFoundError
 
@@ -25,7 +25,7 @@ def connected(yarn_house) -> Iterator:
     made: list[Cluster] = []
 
     def cluster(name: str) -> Cluster:
-        made.append(connect(name, surroundings=Surroundings(yarn_house.environ)))
+        made.append(connect(name, environment=ClusterEnvironment(yarn_house.environ)))
         return made[-1]
 
     yield cluster

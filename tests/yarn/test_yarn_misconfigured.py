@@ -21,14 +21,14 @@ import pytest
 from house import House
 from yarn_stage import Hadoop, context
 
-from tarn.doctor import Offered, Result, State, examine
+from tarn.doctor import CheckState, OfferedCheck, Result, examine
 from tarn.domain import CODES, ClusterSpec
 from tarn.interfaces import ClientContext
 from tarn.plain import structure
 from tarn_plugins.cli.sandbox import network
-from tarn_plugins.runtime.yarn import Settings
-from tarn_plugins.runtime.yarn.client.deployer import YarnDeployer, open_door
-from tarn_plugins.runtime.yarn.client.door import ChildDoor
+from tarn_plugins.runtime.yarn import YarnSettings
+from tarn_plugins.runtime.yarn.client.deployer import YarnDeployer, start_child
+from tarn_plugins.runtime.yarn.client.hadoop_child import HadoopChild
 from tarn_plugins.runtime.yarn.doctor.offer import checks
 
 pytestmark = [pytest.mark.yarn, pytest.mark.breaks, pytest.mark.timeout(180)]
@@ -201,7 +201,7 @@ SEEDS: dict[str, tuple[Seed, ...]] = {
             "an interpreter without a whole path",
             "Python of the nodes",
             "TARN-3139",
-            "its whole path",
+            "the absolute path",
             {},
             {"python": "python3"},
         ),
@@ -391,7 +391,7 @@ class Desk:
 
     hadoop: Hadoop
     world: str = ""
-    _doors: dict[str, ChildDoor] = attrs.field(factory=dict, init=False)
+    _children: dict[str, HadoopChild] = attrs.field(factory=dict, init=False)
 
     def enter(self, world: str) -> None:
         """Have YARN as *world* wants it; nothing happens where it is so."""
@@ -406,24 +406,24 @@ class Desk:
             plain, environ={**plain.environ, **self.hadoop.environ, **(environ or {})}
         )
 
-    def door(self, spec: ClusterSpec, around: ClientContext) -> ChildDoor:
-        """Return the door for a user and a staging directory, the two things a child is told."""
-        settings, _ = structure(Settings, spec.runtime.options)
+    def child(self, spec: ClusterSpec, around: ClientContext) -> HadoopChild:
+        """Return the child for a user and a staging directory, the two things a child is told."""
+        settings, _ = structure(YarnSettings, spec.runtime.options)
         assert settings is not None
         key = f"{around.environ.get('HADOOP_USER_NAME')} {settings.staging}"
-        if key not in self._doors:
-            self._doors[key] = open_door(settings, around)
-        return self._doors[key]
+        if key not in self._children:
+            self._children[key] = start_child(settings, around)
+        return self._children[key]
 
     def results(self, seed: Seed) -> dict[str, Result]:
         """Return what every check says."""
         around, spec = self.context(seed.environ), spec_of(seed)
-        return looked_at(spec, around, self.door(spec, around))
+        return looked_at(spec, around, self.child(spec, around))
 
     def close(self) -> None:
-        for door in self._doors.values():
-            door.close()
-        self._doors.clear()
+        for child in self._children.values():
+            child.close()
+        self._children.clear()
 
 
 def spec_of(seed: Seed) -> ClusterSpec:
@@ -441,10 +441,10 @@ def spec_of(seed: Seed) -> ClusterSpec:
 
 
 def looked_at(
-    spec: ClusterSpec, around: ClientContext, door: ChildDoor | None = None
+    spec: ClusterSpec, around: ClientContext, child: HadoopChild | None = None
 ) -> dict[str, Result]:
-    """Return what every check says, by its name; without a *door* as a stranger's look is."""
-    offered = [Offered("yarn", check) for check in checks(spec, around, door)]
+    """Return what every check says, by its name; without a *child* as a stranger's look is."""
+    offered = [OfferedCheck("yarn", check) for check in checks(spec, around, child)]
     return {one.check: one for one in examine(offered, around.clock)}
 
 
@@ -504,7 +504,7 @@ def test_what_is_seeded_is_named_with_its_fix(desk: Desk, world: str, seed: Seed
 
 
 def _holds(found: Result, seed: Seed) -> None:
-    assert found.state in (State.WARNING, State.ERROR)
+    assert found.state in (CheckState.WARNING, CheckState.ERROR)
     steps = [one.next_step for one in found.findings if one.code == seed.code]
     assert any(seed.fix in step for step in steps), found.findings
 
@@ -520,7 +520,7 @@ def test_nothing_is_wrong_where_nothing_was_seeded(desk: Desk, world: str) -> No
     wrong = {name for name, one in results.items() if one.findings}
     here = {"Python of the nodes"} if Path(sys.executable).parts[1] in ("home", "tmp") else set()
     assert wrong == {"time to end"} | here
-    assert {name for name, one in results.items() if one.state is State.UNKNOWN} == {"cgroups"}
+    assert {name for name, one in results.items() if one.state is CheckState.UNKNOWN} == {"cgroups"}
 
 
 @pytest.mark.parametrize("world", ["careless"])
@@ -529,9 +529,9 @@ def test_a_start_is_refused_in_the_words_of_doctor(desk: Desk, world: str) -> No
     desk.enter(world)
     seed = Seed("too large", "", "", "", resources(memory="2GiB", vcores=4, gpus=1))
     spec, around = spec_of(seed), desk.context()
-    settings, _ = structure(Settings, spec.runtime.options)
+    settings, _ = structure(YarnSettings, spec.runtime.options)
     assert settings is not None
-    refused = YarnDeployer(settings, around, desk.door(spec, around)).check(spec)
+    refused = YarnDeployer(settings, around, desk.child(spec, around)).check(spec)
     said = {one for result in desk.results(seed).values() for one in result.findings}
     assert {"TARN-3134", "TARN-3135", "TARN-3137", "TARN-3140"} <= {one.code for one in refused}
     assert set(refused) <= said
@@ -591,8 +591,10 @@ def test_a_directory_without_configuration_is_named(desk: Desk, world: str, tmp_
     results = looked_at(spec, attrs.evolve(around, environ=environ))
     (finding,) = results["YARN connection"].findings
     assert (finding.code, finding.fatal) == ("TARN-3130", True)
-    assert "Set HADOOP_CONF_DIR to the directory with the yarn-site.xml" in finding.next_step
-    assert results["YARN queue"].state is State.UNKNOWN
+    assert (
+        "Set HADOOP_CONF_DIR to the directory with the cluster's yarn-site.xml" in finding.next_step
+    )
+    assert results["YARN queue"].state is CheckState.UNKNOWN
 
 
 @pytest.mark.parametrize("world", ["as it is"])
@@ -606,7 +608,7 @@ def test_an_old_java_here_is_named_once(desk: Desk, world: str, tmp_path: Path) 
     assert finding.code == "TARN-3122"
     assert "runtime.options.java_home" in finding.next_step
     others = {name: one for name, one in results.items() if name != "Java here"}
-    assert {one.state for one in others.values()} == {State.UNKNOWN}
+    assert {one.state for one in others.values()} == {CheckState.UNKNOWN}
     assert all("see 'Java here'" in one.seen for one in others.values())
 
 
@@ -641,8 +643,8 @@ def test_a_resource_manager_that_is_down_is_told_and_hdfs_is_looked_at(
     assert (finding.code, finding.fatal) == ("TARN-3130", True)
     assert desk.hadoop.host("rm") in finding.found
     assert "that YARN is up" in finding.next_step
-    assert results["room in the queue"].state is State.UNKNOWN
-    assert results["staging directory"].state is State.OK
+    assert results["room in the queue"].state is CheckState.UNKNOWN
+    assert results["staging directory"].state is CheckState.OK
 
 
 def _configured(hadoop: Hadoop, directory: Path, address: str) -> str:

@@ -13,7 +13,7 @@ import pytest
 from yarn_fleet import Fleet, processes
 from yarn_stage import Hadoop, YarnHouse, context, sandbox
 
-from tarn_plugins.runtime.yarn import Settings
+from tarn_plugins.runtime.yarn import YarnSettings
 from tarn_plugins.runtime.yarn.client.deployer import YarnDeployer
 
 pytestmark = [pytest.mark.yarn, pytest.mark.triton, pytest.mark.timeout(300, func_only=True)]
@@ -118,7 +118,7 @@ def brought(hadoop: Hadoop, archive: Path, path: str) -> str:
     """Put the archive on HDFS as `tarn pack` does, twice: the second time it is there."""
     around = context()
     environ = {**around.environ, **hadoop.environ}
-    deployer = YarnDeployer(Settings(), attrs.evolve(around, environ=environ))
+    deployer = YarnDeployer(YarnSettings(), attrs.evolve(around, environ=environ))
     uri, there = deployer.put(archive, f"hdfs://{path}")
     assert not there
     assert deployer.put(archive, uri) == (uri, True)

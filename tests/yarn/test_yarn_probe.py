@@ -21,14 +21,14 @@ from yarn_stage import ALIVE, Hadoop, YarnHouse
 from tarn.clock import SystemClock
 from tarn.interfaces import ClientContext, Paths
 from tarn_plugins.cli.sandbox.configuration import LABEL
-from tarn_plugins.runtime.yarn import Settings
-from tarn_plugins.runtime.yarn.client.deployer import open_door
+from tarn_plugins.runtime.yarn import YarnSettings
+from tarn_plugins.runtime.yarn.client.deployer import start_child
 from tarn_plugins.runtime.yarn.hadoop.configuration import configuration
 from tarn_plugins.runtime.yarn.hadoop.files import HadoopFiles
-from tarn_plugins.runtime.yarn.probe.driver import Patience, Round
-from tarn_plugins.runtime.yarn.probe.order import Order
+from tarn_plugins.runtime.yarn.messages import Ask, Shape
+from tarn_plugins.runtime.yarn.probe.driver import Patience, ProbeRound
+from tarn_plugins.runtime.yarn.probe.messages import ProbeRequest
 from tarn_plugins.runtime.yarn.probe.submitting import APPLICATION_TYPE
-from tarn_plugins.runtime.yarn.wire import Ask, Shape
 
 pytestmark = pytest.mark.yarn
 
@@ -136,15 +136,17 @@ def test_a_container_that_is_not_granted_says_why(labelled: YarnHouse) -> None:
     paths = Paths(labelled.home, labelled.home / "cache")
     context = ClientContext(SystemClock(), labelled.environ, paths)
     orders = {
-        "full": Order("default", "", 512, 1),
-        "label": Order("default", LABEL, 512, 1),
-        "queue": Order("nowhere", "", 512, 1),
+        "full": ProbeRequest("default", "", 512, 1),
+        "label": ProbeRequest("default", LABEL, 512, 1),
+        "queue": ProbeRequest("nowhere", "", 512, 1),
     }
     with Application() as other:
         other.say(asks=tuple(Ask(number, Shape(8192, 16)) for number in (1, 2, 3)))
         other.beat(lambda: len(other.held()) == 3)
         patience = Patience(grant_s=4.0, look_s=1.0)
-        one = Round(lambda: open_door(Settings(), context), orders, SystemClock(), patience)
+        one = ProbeRound(
+            lambda: start_child(YarnSettings(), context), orders, SystemClock(), patience
+        )
         with ThreadPoolExecutor(len(orders)) as pool:
             asked = {key: pool.submit(one.outcome, key) for key in orders}
             # a master that says nothing for long is given up, and the room would be free
@@ -153,7 +155,7 @@ def test_a_container_that_is_not_granted_says_why(labelled: YarnHouse) -> None:
         one.join()
     assert {failure.code for failure in failures.values()} == {"TARN-3180"}
     assert "has 512 MiB, 1 vcores free" in failures["full"].found
-    assert f"no node that runs has the label '{LABEL}'" in failures["label"].found
+    assert f"no running node has the label '{LABEL}'" in failures["label"].found
     assert "nowhere" in failures["queue"].found
     assert "unmanaged application" in failures["queue"].found
 
@@ -162,10 +164,10 @@ def test_yarn_itself_starts_it_where_no_master_can_be_here(labelled: YarnHouse) 
     """As the container of a master that never registers: on the right node, with its GPUs."""
     paths = Paths(labelled.home, labelled.home / "cache")
     context = ClientContext(SystemClock(), labelled.environ, paths)
-    order = Order("default", LABEL, 512, 1, gpus=1, python="/no/python", managed=True)
-    broken = Order("nowhere", "", 512, 1, managed=True)
+    order = ProbeRequest("default", LABEL, 512, 1, gpus=1, python="/no/python", managed=True)
+    broken = ProbeRequest("nowhere", "", 512, 1, managed=True)
     orders = {"good": order, "broken": broken}
-    one = Round(lambda: open_door(Settings(), context), orders, SystemClock())
+    one = ProbeRound(lambda: start_child(YarnSettings(), context), orders, SystemClock())
     outcome, refused = one.outcome("good"), one.outcome("broken")
     one.join()
     assert outcome.failure is None

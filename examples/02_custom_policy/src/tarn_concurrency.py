@@ -12,7 +12,7 @@ from tarn.interfaces import MasterContext, ScalingPolicy
 
 
 @attrs.frozen
-class Settings:
+class ConcurrencySettings:
     """What stands under ``scaling.options``."""
 
     requests_per_instance: float = attrs.field(default=4.0, validator=gt(0))
@@ -25,7 +25,7 @@ class Settings:
 class Concurrency:
     """Wants the requests at work, divided by what one instance may have, rounded up."""
 
-    settings: Settings
+    settings: ConcurrencySettings
 
     def wanted(self, fleet: FleetView) -> Wish:
         """Say how many replicas, and why; None keeps the present size."""
@@ -43,12 +43,12 @@ class Concurrency:
         return Wish(replicas, f"{at_once:.1f} requests at once, {limit:g} for an instance")
 
 
-def create(settings: Settings, _context: MasterContext) -> ScalingPolicy:
+def create(settings: ConcurrencySettings, _context: MasterContext) -> ScalingPolicy:
     """Make the policy: called once in a master, and only where the spec chooses it."""
     return Concurrency(settings)
 
 
-FACTORY = Factory(Settings, create, "as many instances as the requests at work need")
+FACTORY = Factory(ConcurrencySettings, create, "as many instances as the requests at work need")
 
 
 @hookimpl

@@ -22,8 +22,8 @@ def main() -> None:
     _guard_terminal()
     if not hide(sys.argv[1:]):
         click.echo(
-            "tarn: every user of this machine reads the api token in the arguments of this command "
-            "until it ends: use TARN_TOKEN, or api.token: file:PATH",
+            "tarn: every user of this machine can read the api token in the arguments of this "
+            "command until it ends: use TARN_TOKEN, or api.token: file:PATH",
             err=True,
         )
     sys.exit(run(sys.argv[1:]))
@@ -40,7 +40,7 @@ def _guard_terminal() -> None:
         sys.stderr = VisibleStream(sys.stderr)
 
 
-def run(arguments: Sequence[str], surroundings: object = None) -> int:
+def run(arguments: Sequence[str], environment: object = None) -> int:
     """Run one command line and return its exit code.
 
     What TARN says on purpose is printed as one line without a traceback; anything else is a bug
@@ -48,10 +48,10 @@ def run(arguments: Sequence[str], surroundings: object = None) -> int:
 
     Args:
         arguments: Without the program's name.
-        surroundings: A `tarn.cluster.Surroundings`; None: those of this process.
+        environment: A `tarn.cluster.ClusterEnvironment`; None: those of this process.
     """
     try:
-        code = root.main(list(arguments), prog_name="tarn", standalone_mode=False, obj=surroundings)
+        code = root.main(list(arguments), prog_name="tarn", standalone_mode=False, obj=environment)
     except TarnError as error:
         _complain(error)
         return error.exit_code

@@ -13,6 +13,6 @@ from tarn.cluster import Cluster
 @click.option("--max", "high", type=WholeType(min=0), help="Most replicas. [default: as is]")
 @form_option
 def command(cluster: Cluster, *, low: int | None, high: int | None, form: str) -> None:
-    """Give the size to the scaling policy, between limits."""
+    """Let the scaling policy choose the size, within limits."""
     done = cluster.adapt(low, high)
     emit(done, form, lambda: str(done.get("message", "")))

@@ -22,12 +22,12 @@ from tarn.plugins import COMING
 )
 @click.argument("words", nargs=-1, required=True, type=click.UNPROCESSED, metavar="COMMAND")
 def command(*, words: tuple[str, ...]) -> None:
-    """Print the tarn.yaml that means what a command of the Java TARN meant.
+    """Print the tarn.yaml that is equivalent to a command of the Java TARN.
 
-    COMMAND is the whole line, best as one quoted text, with the variables that were set for it in
-    front: 'ZK_ENSEMBLE=zk1:2181 yarn jar tarn.jar varga.tarn.yarn.Client --port 8000'. It is read,
-    never executed. A comment names what comes with a later part; what no version will have is
-    refused. A token or another secret is never printed.
+    COMMAND is the whole command line, preferably as one quoted text, with its variables in front:
+    'ZK_ENSEMBLE=zk1:2181 yarn jar tarn.jar varga.tarn.yarn.Client --port 8000'. It is read, never
+    executed. A comment marks options that come with a later part; options that no version will have
+    are refused. A token or another secret is never printed.
     """
     given = commandline.split(words[0]) if len(words) == 1 else list(words)
     click.echo(compat.translate(given, COMING), nl=False)

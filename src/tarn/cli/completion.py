@@ -14,7 +14,7 @@ _SHELLS = ("bash", "zsh", "fish")
 @click.command("completion")
 @click.argument("shell", type=click.Choice(_SHELLS))
 def command(*, shell: str) -> None:
-    """Print what makes SHELL complete verbs, options and names of clusters.
+    """Print the script that makes SHELL complete verbs, options and names of clusters.
 
     bash: `eval "$(tarn completion bash)"` in ~/.bashrc. zsh: the same with zsh in ~/.zshrc, after
     compinit. fish: `tarn completion fish > ~/.config/fish/completions/tarn.fish`.

@@ -7,8 +7,8 @@ import click
 from tarn import config
 from tarn.cli.options import form_option, pass_around
 from tarn.cli.show import columns, emit
-from tarn.cli.source import Source, source_options
-from tarn.cluster import Surroundings
+from tarn.cli.source import SpecSource, source_options
+from tarn.cluster import ClusterEnvironment
 from tarn.cluster.difference import flat
 
 
@@ -21,7 +21,7 @@ def command() -> None:
 @pass_around
 @source_options
 @form_option
-def explain(around: Surroundings, *, source: Source, form: str) -> None:
+def explain(around: ClusterEnvironment, *, source: SpecSource, form: str) -> None:
     """Show each value of the spec, and where it comes from."""
     loaded = source.load(around)
     rows = [
@@ -43,6 +43,6 @@ def _origin(origins: Mapping[str, str], key: str) -> str:
 
 @command.command("schema")
 @pass_around
-def schema(around: Surroundings) -> None:
+def schema(around: ClusterEnvironment) -> None:
     """Print the JSON Schema of tarn.yaml, with the settings of every installed plugin."""
     emit(config.schema(around.plugins()), "json", str)

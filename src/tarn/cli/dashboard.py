@@ -3,22 +3,22 @@
 import click
 
 from tarn.cli.options import cluster_option, pass_around
-from tarn.cluster import Surroundings, choose, connect
-from tarn.cluster.entrance import opened
+from tarn.cluster import ClusterEnvironment, choose, connect
+from tarn.cluster.dashboard_link import opened
 
 
 @click.command("dashboard")
 @cluster_option
 @pass_around
 @click.option("--open", "opening", is_flag=True, help="Open it in the browser of this machine.")
-def command(around: Surroundings, *, name: str | None, opening: bool) -> None:
+def command(around: ClusterEnvironment, *, name: str | None, opening: bool) -> None:
     """Print the address of a cluster's dashboard; with an api token, a link that signs in.
 
-    The link is good once, for a minute, and opens all that the api token opens, so give it to
-    nobody else. The session that it begins ends after eight hours.
+    The link works once, within a minute, and gives the same access as the api token, so do not
+    share it. The session that it starts ends after eight hours.
     """
     meant = name or choose(around)
-    cluster = connect(meant, surroundings=around)
+    cluster = connect(meant, environment=around)
     try:
         address = cluster.dashboard()
     finally:

@@ -9,21 +9,21 @@ import click
 from tarn import config, doctor
 from tarn.cli.options import form_option
 from tarn.cli.show import emit
-from tarn.cli.source import Source, source_options
+from tarn.cli.source import SpecSource, source_options
 from tarn.cli.talk import Talk
-from tarn.cluster import Surroundings, here
+from tarn.cluster import ClusterEnvironment, current_environment
 from tarn.cluster.diagnosis import Diagnosis
 from tarn.cluster.examining import around_spec
 from tarn.domain import ClusterSpec
 from tarn.errors import NotFoundError
 from tarn.hookspecs import FileCheck
-from tarn.interfaces import Check, Finding, Looked
+from tarn.interfaces import Check, CheckResult, Finding
 
 _MOST_BYTES = 4 * 2**20
 """No configuration of another program is larger."""
 _NOTHING = (
-    "nothing says what to look at: there is no tarn.yaml here. Name one with -f, a cluster with "
-    "-c, or what is planned, such as --set runtime.use=yarn; or a file of another program"
+    "there is nothing to check: no tarn.yaml is here. Name one with -f, a cluster with -c, or a "
+    "planned setting, such as --set runtime.use=yarn; or name a file of another program"
 )
 
 
@@ -39,7 +39,7 @@ class _Doctor(click.Command):
 
 
 def _kinds(ctx: click.Context) -> Mapping[str, FileCheck]:
-    around: Surroundings = ctx.obj or here()
+    around: ClusterEnvironment = ctx.obj or current_environment()
     return around.plugins().doctor_files()
 
 
@@ -55,22 +55,22 @@ def _option(kind: str, one: FileCheck) -> click.Option:
 
 
 @click.command("doctor", cls=_Doctor, context_settings={"help_option_names": ["-h", "--help"]})
-@click.option(
-    "--probe", is_flag=True, help="Also start something for a moment, such as a container."
-)
+@click.option("--probe", is_flag=True, help="Also start something briefly, such as a container.")
 @form_option
 @source_options
 @click.pass_context
-def command(ctx: click.Context, /, *, source: Source, probe: bool, form: str, **named: Any) -> int:
-    """Find what is wrong around a cluster, before anything is started.
+def command(
+    ctx: click.Context, /, *, source: SpecSource, probe: bool, form: str, **named: Any
+) -> int:
+    """Find problems around a cluster before anything is started.
 
-    Looks at what the spec needs: the runtime, the repository, discoveries. Nothing is submitted,
-    unless --probe is given. With files of other programs, and no option that says more of a spec,
-    only these are looked at.
+    Checks what the spec needs: the runtime, the repository, discoveries. Nothing is submitted
+    unless --probe is given. With files of other programs and no option about a spec, only those
+    files are checked.
 
-    Exit code 0: nothing that keeps a cluster from working; 1: something that does; 2: wrong usage.
+    Exit code 0: nothing prevents the cluster from working; 1: something does; 2: wrong usage.
     """
-    around: Surroundings = ctx.obj or here()
+    around: ClusterEnvironment = ctx.obj or current_environment()
     files = tuple(_files(ctx, named))
     told = bool(source.path or source.arguments or source.aliases)
     wanted = not files or probe or bool(source.arguments or source.aliases or _file_given(ctx))
@@ -98,7 +98,7 @@ def _file_given(ctx: click.Context) -> bool:
     return source is click.core.ParameterSource.COMMANDLINE
 
 
-def _spec(source: Source, around: Surroundings) -> ClusterSpec:
+def _spec(source: SpecSource, around: ClusterEnvironment) -> ClusterSpec:
     """Return what is planned; of a cluster that was started, and is only named, what it has."""
     only_named = source.path is None and not source.aliases and set(source.arguments) == {"name"}
     if only_named:
@@ -106,26 +106,26 @@ def _spec(source: Source, around: Surroundings) -> ClusterSpec:
         kept = around.paths.cluster(name) / "spec.yaml"
         if not kept.is_file():
             raise NotFoundError(
-                f"nothing is known here of a cluster '{name}'",
-                next_step="`tarn status` lists what there is; -f names the spec of another one",
+                f"this machine does not know a cluster '{name}'",
+                next_step="`tarn status` lists known clusters; -f names the spec of another one",
             )
         return config.load(kept, environ={}).spec
     return source.load(around, partial=True).spec
 
 
-def _files(ctx: click.Context, named: Mapping[str, Any]) -> Iterator[doctor.Offered]:
+def _files(ctx: click.Context, named: Mapping[str, Any]) -> Iterator[doctor.OfferedCheck]:
     """Yield a check for each file that was named; it is read at once."""
     for kind, one in _kinds(ctx).items():
         for path in dict.fromkeys(named.get(kind.replace("-", "_")) or ()):
-            yield doctor.Offered(kind, _file_check(kind, one, path, _content(path)))
+            yield doctor.OfferedCheck(kind, _file_check(kind, one, path, _content(path)))
 
 
 def _file_check(kind: str, one: FileCheck, path: Path, data: bytes) -> Check:
-    def look() -> Looked:
+    def look() -> CheckResult:
         found = tuple(one.check(str(path), data))
-        return Looked("" if found else "nothing to say", found)
+        return CheckResult("" if found else "nothing to say", found)
 
-    return Check(f"{kind} {path}", "Requests reach the cluster as this file says.", look)
+    return Check(f"{kind} {path}", "This file decides how requests reach the cluster.", look)
 
 
 def _content(path: Path) -> bytes:
@@ -135,7 +135,9 @@ def _content(path: Path) -> bytes:
     except OSError as error:
         raise NotFoundError(f"'{path}' cannot be read: {error.strerror}") from error
     if len(data) > _MOST_BYTES:
-        raise NotFoundError(f"'{path}' has more than {_MOST_BYTES >> 20} MiB; no such file is")
+        raise NotFoundError(
+            f"'{path}' has more than {_MOST_BYTES >> 20} MiB; such a file is never that large"
+        )
     return data
 
 

@@ -19,21 +19,21 @@ from tarn.cluster.explain import first_words
 @click.option(
     "--since",
     metavar="WHEN",
-    help="Only what happened since: so long before now (10m), or a time (2026-11-28T20:00Z).",
+    help="Only events since then: 10m (ten minutes ago), or a time (2026-11-28T20:00Z).",
 )
 @click.option(
     "--severity",
     type=click.Choice(["info", "warning", "alert"]),
     default="info",
     show_default=True,
-    help="Only what is so severe, or more.",
+    help="Minimum severity.",
 )
 @click.option(
     "--subject",
     "subjects",
     metavar="NAME",
     multiple=True,
-    help="Only what is about this instance or provider; * stands for any characters.",
+    help="Only events about this instance or provider; * matches any characters.",
 )
 @click.option(
     "-o",
@@ -42,12 +42,12 @@ from tarn.cluster.explain import first_words
     type=click.Choice(["table", "json", "jsonl", "yaml"]),
     default="table",
     show_default=True,
-    help="How to print the result; jsonl: an object a line.",
+    help="How to print the result; jsonl: one object per line.",
 )
 def command(cluster: Cluster, *, follow: bool, form: str, **chosen: Any) -> None:
-    """Show what happened; equal things are counted, not repeated. `tarn help CODE` explains.
+    """Show events; equal ones are counted, not repeated. `tarn help CODE` explains them.
 
-    Of a cluster that has ended, or whose master is away, it is what its masters wrote down.
+    For a cluster that has ended, or whose master is away, it shows what its masters wrote down.
     """
     wanted = {
         "since": chosen["since"],

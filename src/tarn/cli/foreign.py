@@ -7,9 +7,9 @@ import attrs
 import click
 
 from tarn.cli.talk import Talk
-from tarn.cluster import Surroundings, choose, connect, here
+from tarn.cluster import ClusterEnvironment, choose, connect, current_environment
 from tarn.cluster.needs import needs
-from tarn.follow import Api, Source, Tickets, Trust
+from tarn.follow import KerberosTickets, MasterApi, MasterSource, Trust
 
 __all__ = ["verbs"]
 
@@ -19,7 +19,7 @@ def verbs(ctx: click.Context) -> Mapping[str, click.Command]:
 
     What they find in ``click.get_current_context().meta`` is told in `tarn.hookspecs.tarn_cli`.
     """
-    around: Surroundings = ctx.obj or here()
+    around: ClusterEnvironment = ctx.obj or current_environment()
     brought = click.Group()
     for error in around.plugins().cli(brought):
         told = ctx.meta.setdefault("tarn.told", set())
@@ -30,14 +30,14 @@ def verbs(ctx: click.Context) -> Mapping[str, click.Command]:
     def find(
         name: str | None,
         api_token: Callable[[], str | None] | None = None,
-        tickets: Tickets | None = None,
+        tickets: KerberosTickets | None = None,
         trust: Trust | None = None,
-    ) -> Source:
+    ) -> MasterSource:
         told = attrs.evolve(around, api_token=api_token)
         if tickets is not None or trust is not None:
             told = attrs.evolve(told, api=functools.partial(_api, tickets, trust or Trust()))
         meant = choose(told) if name is None else name
-        return connect(meant, surroundings=told).source
+        return connect(meant, environment=told).source
 
     ctx.meta["tarn.context"] = around.context(Talk())
     ctx.meta["tarn.find"] = find
@@ -47,8 +47,8 @@ def verbs(ctx: click.Context) -> Mapping[str, click.Command]:
 
 
 def _api(
-    tickets: Tickets | None, named: Trust, url: str, api_token: str | None, kept: Trust
-) -> Api:
+    tickets: KerberosTickets | None, named: Trust, url: str, api_token: str | None, kept: Trust
+) -> MasterApi:
     """Return a client of a master; what was *named* counts before what is *kept* of a cluster."""
     trust = attrs.evolve(named, ca=named.ca or kept.ca)
-    return Api(url, api_token, trust=trust, tickets=tickets)
+    return MasterApi(url, api_token, trust=trust, tickets=tickets)

@@ -16,7 +16,7 @@ def foretold(plan: Mapping[str, Any]) -> str:
     state = "runs: `tarn up` would attach to it" if plan["running"] else "would be started"
     return "\n".join(
         (
-            f"{plan['name']} {state}; this is a dry run, and nothing was done",
+            f"{plan['name']} {state}; this is a dry run; nothing was done",
             *_part("spec", _spec(plan)),
             *_part("command of each instance", _commands(plan["commands"])),
             *_part(

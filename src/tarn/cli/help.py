@@ -12,7 +12,7 @@ from tarn.plain import did_you_mean
 @click.argument("topic", required=False)
 @click.pass_context
 def command(ctx: click.Context, *, topic: str | None) -> None:
-    """Explain TOPIC: a verb, or a code such as TARN-2102 (2102 will do)."""
+    """Explain TOPIC: a verb, or a code such as TARN-2102 (2102 is enough)."""
     above = ctx.parent or ctx
     if topic is None:
         click.echo(root.get_help(above))

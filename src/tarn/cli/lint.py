@@ -7,8 +7,8 @@ import click
 from tarn.cli.options import NAME, form_option, pass_around
 from tarn.cli.show import columns, emit
 from tarn.cli.talk import Talk
-from tarn.cluster import Surroundings
-from tarn.cluster.linting import Report, examine
+from tarn.cluster import ClusterEnvironment
+from tarn.cluster.linting import LintReport, examine
 from tarn.domain import Severity
 from tarn.domain.lint import LintFinding
 
@@ -17,14 +17,16 @@ _LEVELS = {Severity.ALERT: "error", Severity.WARNING: "warning", Severity.INFO: 
 
 @click.command("lint")
 @click.argument("repository", metavar="PATH|URI", required=False, type=NAME)
-@click.option("--fix", is_flag=True, help="Repair what is beyond doubt, and print the diff.")
-@click.option("--strict", is_flag=True, help="Warnings matter too.")
-@click.option("--ignore", metavar="CODE", multiple=True, help="Say nothing of it; may be repeated.")
-@click.option("--rules", is_flag=True, help="List the rules, and look at nothing.")
+@click.option(
+    "--fix", is_flag=True, help="Repair what has only one right answer, and print the diff."
+)
+@click.option("--strict", is_flag=True, help="Treat warnings as errors.")
+@click.option("--ignore", metavar="CODE", multiple=True, help="Ignore this rule; may be repeated.")
+@click.option("--rules", is_flag=True, help="List the rules, and check nothing.")
 @form_option
 @pass_around
 def command(  # noqa: PLR0913 (one for each option)
-    around: Surroundings,
+    around: ClusterEnvironment,
     *,
     repository: str | None,
     fix: bool,
@@ -33,9 +35,9 @@ def command(  # noqa: PLR0913 (one for each option)
     rules: bool,
     form: str,
 ) -> int:
-    """Find what is wrong with the model repository at PATH|URI.
+    """Find problems in the model repository at PATH|URI.
 
-    An error keeps Triton from serving what is meant; a warning may; a note is for you to know.
+    An error prevents Triton from serving what is intended; a warning may; a note is information.
     Exit code 0: no error; 1: errors (with --strict also warnings); 2: wrong usage.
     """
     if rules:
@@ -54,13 +56,13 @@ def command(  # noqa: PLR0913 (one for each option)
     return int(any(finding.level in matter for finding in report.findings))
 
 
-def _list_rules(around: Surroundings, form: str) -> None:
+def _list_rules(around: ClusterEnvironment, form: str) -> None:
     found = around.plugins().lint_rules()
     rows = [{"rule": name, "finds": rule.summary} for name, rule in found.items()]
     emit(rows, form, lambda: columns(("RULE", "FINDS"), (tuple(row.values()) for row in rows)))
 
 
-def _plain(report: Report) -> dict[str, object]:
+def _plain(report: LintReport) -> dict[str, object]:
     return {
         "where": report.where,
         "models": report.models,
@@ -84,7 +86,7 @@ def _row(finding: LintFinding) -> dict[str, object]:
     }
 
 
-def _text(report: Report) -> str:
+def _text(report: LintReport) -> str:
     lines: Iterable[str] = (_line(report.where, finding) for finding in report.findings)
     return "\n".join((*report.repaired, *lines))
 
@@ -96,7 +98,7 @@ def _line(where: str, finding: LintFinding) -> str:
     return f"{whole}: {_LEVELS[finding.level]} {finding.code}: {finding.sentence}"
 
 
-def _summary(report: Report) -> str:
+def _summary(report: LintReport) -> str:
     """Return how many models were looked at, and how many findings of each level there are."""
     levels = [_LEVELS[finding.level] for finding in report.findings]
     counts = [_count(levels.count(name), name) for name in _LEVELS.values() if name in levels]

@@ -9,7 +9,7 @@ import click
 
 from tarn.cli.options import NAME, WholeType, cluster_option, pass_around
 from tarn.cli.stamped import Painter
-from tarn.cluster import Cluster, Surroundings, choose, remembered
+from tarn.cluster import Cluster, ClusterEnvironment, choose, remembered
 from tarn.cluster.log_lines import MASTER, LogLine
 from tarn.plain import since as moment_of
 from tarn.plain import underlying
@@ -17,7 +17,7 @@ from tarn.plain import underlying
 _EPILOG = """\b
 tarn logs                         the master's log
 tarn logs llama-0003 --tail 50    the last lines of one instance
-tarn logs --all --since 10m -f    everything, by time, and what comes
+tarn logs --all --since 10m -f    everything in order of time, and new lines
 """
 
 
@@ -31,11 +31,15 @@ tarn logs --all --since 10m -f    everything, by time, and what comes
     metavar="ID",
     multiple=True,
     type=NAME,
-    help="Of this one, too; repeatable.",
+    help="Also this instance; may be repeated.",
 )
-@click.option("--all", "every", is_flag=True, help="Of the master and of every instance.")
-@click.option("--tail", type=WholeType(min=0), help="Only so many last lines.")
-@click.option("--since", metavar="WHEN", help="Only lines from then on: 10m, or a time in UTC.")
+@click.option("--all", "every", is_flag=True, help="The logs of the master and of every instance.")
+@click.option("--tail", type=WholeType(min=0), help="Show the last N lines.")
+@click.option(
+    "--since",
+    metavar="WHEN",
+    help="Only lines since then: 10m (ten minutes ago), or a time in UTC.",
+)
 @click.option("-f", "--follow", is_flag=True, help="Go on printing lines as they are written.")
 @click.option(
     "-o",
@@ -48,7 +52,7 @@ tarn logs --all --since 10m -f    everything, by time, and what comes
 )
 @pass_around
 def command(  # noqa: PLR0913 (an option each)
-    around: Surroundings,
+    around: ClusterEnvironment,
     *,
     name: str | None,
     instance: str | None,
@@ -61,13 +65,13 @@ def command(  # noqa: PLR0913 (an option each)
 ) -> None:
     """Show Triton's log of INSTANCE; without one, the master's log.
 
-    Several logs are shown as one, in the order of their times; what has no time of its own stands
-    with the line before it. The logs of what ended are shown, too, as long as somebody keeps them.
+    Several logs are shown as one, in order of time; a line without a time stays with the line
+    before it. The logs of ended instances are shown too, as long as the runtime keeps them.
     """
     chosen = tuple(dict.fromkeys((*((instance,) if instance else ()), *more)))
     if every and chosen:
         raise click.UsageError("--all shows every log; name instances without it.")
-    cluster = remembered(name or choose(around), surroundings=around)
+    cluster = remembered(name or choose(around), environment=around)
     try:
         if form == "text" and since is None and not every and len(chosen) < 2:  # noqa: PLR2004
             _print(_plain(cluster, (chosen or ("",))[0], tail, follow=follow))

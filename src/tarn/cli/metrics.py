@@ -11,7 +11,7 @@ import yaml
 
 from tarn.cli.options import cluster_option, pass_around, pass_cluster
 from tarn.cli.show import emit, note
-from tarn.cluster import Cluster, Surroundings, choose, connect
+from tarn.cluster import Cluster, ClusterEnvironment, choose, connect
 from tarn.cluster.monitoring import (
     DASHBOARDS,
     RULES,
@@ -32,12 +32,12 @@ _FOLDER = click.option(
     "folder",
     metavar="DIR",
     type=click.Path(path_type=Path),
-    help="Write into this folder, over what is there. [default: print]",
+    help="Write into this folder, and overwrite what is there. [default: print]",
 )
 _HEAD = """\
 # Written by `tarn metrics scrape-config -c {0}`, for the master at {1}.
-# A master may move when it is restarted: write it again then, and let Prometheus load it; or have
-# it followed: --follow.
+# A master may move when it is restarted: write this again then, and reload Prometheus; or let
+# TARN follow the master: --follow.
 """
 _FOLLOWED = """\
 # Written by `tarn metrics scrape-config -c {0} --follow`, which writes the files named here again
@@ -54,17 +54,19 @@ _FOLLOWED = """\
     type=click.Choice(["text", "json", "yaml"]),
     default="text",
     show_default=True,
-    help="How to print the numbers: `text` is what Prometheus gets.",
+    help="How to print the metrics: `text` is what Prometheus gets.",
 )
 @pass_around
 @click.pass_context
-def command(ctx: click.Context, around: Surroundings, *, name: str | None, form: str) -> None:
+def command(ctx: click.Context, around: ClusterEnvironment, *, name: str | None, form: str) -> None:
     """Show the metrics of a cluster; or write what Prometheus and Grafana need for them."""
     if ctx.invoked_subcommand is not None:
         if name is not None:
-            raise click.UsageError("-c NAME stands behind `scrape-config`; the others take none")
+            raise click.UsageError(
+                "-c NAME comes after `scrape-config`; the other subcommands take none"
+            )
         return
-    cluster = connect(name or choose(around), surroundings=around)
+    cluster = connect(name or choose(around), environment=around)
     try:
         text = metrics_text(cluster.source)
     finally:
@@ -88,11 +90,13 @@ def rules(*, folder: Path | None) -> None:
 def dashboards(*, folder: Path | None, names: tuple[str, ...]) -> None:
     """Write the dashboards for Grafana: `fleet` is one cluster, `farm` all of one Prometheus.
 
-    Both ask for the Prometheus where they are imported.
+    Grafana asks for the Prometheus when you import them.
     """
     chosen = [name for name in DASHBOARDS if not names or Path(name).stem in names]
     if folder is None and len(chosen) > 1:
-        raise click.UsageError("there are two: name one to print it, or give --output DIR")
+        raise click.UsageError(
+            "there are two dashboards: name one to print it, or give --output DIR"
+        )
     _give({name: shipped(name) for name in chosen}, folder)
 
 
@@ -102,34 +106,34 @@ def dashboards(*, folder: Path | None, names: tuple[str, ...]) -> None:
     "credentials",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="Where Prometheus finds the token that it shows. [default: one that opens the metrics "
-    "and nothing else, kept with the cluster]",
+    help="File in which Prometheus finds its token. [default: one that opens only the metrics, "
+    "kept with the cluster]",
 )
 @click.option(
     "--ca-file",
     "ca",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="Where Prometheus finds the authority of the master's certificate. [default: the one "
-    "that is kept with the cluster]",
+    help="File in which Prometheus finds the authority of the master's certificate. [default: "
+    "the one kept with the cluster]",
 )
 @click.option(
     "--follow",
     is_flag=True,
-    help="Go on, and write the targets into files beside the configuration whenever they change: "
-    "Prometheus then follows a master that moves. Needs --output.",
+    help="Keep running, and write the targets into files next to the configuration whenever they "
+    "change: then Prometheus follows a master that moves. Needs --output.",
 )
 @click.option(
     "--whole",
     is_flag=True,
-    help="Write a whole prometheus.yml, with the alert rules beside it, for a Prometheus of any "
-    "version that scrapes this cluster alone. Needs --output.",
+    help="Write a complete prometheus.yml and the alert rules, for a Prometheus of any version "
+    "that scrapes only this cluster. Needs --output.",
 )
 @_FOLDER
 @pass_cluster
 @pass_around
 def scrape(  # noqa: PLR0913 (one for each option)
-    around: Surroundings,
+    around: ClusterEnvironment,
     cluster: Cluster,
     *,
     credentials: Path | None,
@@ -140,8 +144,8 @@ def scrape(  # noqa: PLR0913 (one for each option)
 ) -> None:
     """Write how Prometheus finds a running cluster: its master, and each Triton through it.
 
-    The token is named by its file, and stands in no configuration. Prometheus must be allowed to
-    read that file.
+    The configuration names the file of the token, and never contains the token. Prometheus must be
+    allowed to read that file.
     """
     for flag, given in (("--follow", follow), ("--whole", whole)):
         if given and folder is None:
@@ -194,5 +198,5 @@ def _writing(folder: Path) -> Iterator[None]:
         raise ConfigError(
             f"cannot be written ({error.strerror})",
             where=str(folder),
-            next_step="Name a folder of yours with --output",
+            next_step="Name a folder that you may write to with --output",
         ) from error

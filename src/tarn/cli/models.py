@@ -21,7 +21,7 @@ _NO_WAIT = click.option(
 
 @click.group("models")
 def command() -> None:
-    """Load and unload models at every instance, and see who has them.
+    """Load and unload models on every instance, and see which have them.
 
     It needs `models: {control: explicit}`. Instances that start later get the same before they
     serve.
@@ -36,7 +36,12 @@ def command() -> None:
     metavar="FILE",
     help="A model configuration in JSON, in place of the one in the repository.",
 )
-@click.option("--timeout", default="15m", show_default=True, help="How long to wait for it.")
+@click.option(
+    "--timeout",
+    default="15m",
+    show_default=True,
+    help="How long to wait until every instance has done it.",
+)
 @_NO_WAIT
 @form_option
 def load(  # noqa: PLR0913 (options)
@@ -44,7 +49,7 @@ def load(  # noqa: PLR0913 (options)
 ) -> None:
     """Load MODEL at every instance; one that has it loads it again.
 
-    Exit code 2 where an instance refuses it, and 4 where one has not had it in time.
+    Exit code 2 if an instance refuses it, and 4 if one has not done it in time.
     """
     given = None if config is None else _json_object(config)
     done = cluster.load_model(model, config=given, wait=None if no_wait else timeout)
@@ -54,8 +59,13 @@ def load(  # noqa: PLR0913 (options)
 @command.command("unload")
 @pass_cluster
 @click.argument("model", metavar="MODEL", type=NAME)
-@click.option("--dependents", is_flag=True, help="Unload the models of an ensemble, too.")
-@click.option("--timeout", default="1m", show_default=True, help="How long to wait for it.")
+@click.option("--dependents", is_flag=True, help="Also unload the models of an ensemble.")
+@click.option(
+    "--timeout",
+    default="1m",
+    show_default=True,
+    help="How long to wait until every instance has done it.",
+)
 @_NO_WAIT
 @form_option
 def unload(  # noqa: PLR0913 (options)
@@ -74,7 +84,7 @@ def unload(  # noqa: PLR0913 (options)
 @pass_cluster
 @form_option
 def wanted(cluster: Cluster, *, form: str) -> None:
-    """Show what was asked for, who has it, and who has not yet and why."""
+    """Show what was requested, which instances have done it, and why others have not."""
     answer = cluster.control()
     emit(answer, form, lambda: _table(answer.get("calls", ())))
 
@@ -92,7 +102,7 @@ def _json_object(path: str) -> str:
     except (ValueError, RecursionError):
         is_object = False
     if not is_object:
-        right = "Right would be a model configuration, as `GET /v2/models/MODEL/config` answers it"
+        right = "Expected a model configuration, as `GET /v2/models/MODEL/config` returns it"
         raise ConfigError("is not a JSON object", where=path, right=right)
     return text
 
@@ -100,26 +110,31 @@ def _json_object(path: str) -> str:
 def _sentence(row: Mapping[str, Any]) -> str:
     what = f"{row['kind']} of {row['model']} (call {row['call']})"
     if row.get("overtaken_by"):
-        return f"{what}: call {row['overtaken_by']} took its place"
+        return f"{what}: call {row['overtaken_by']} replaced it"
     if row.get("refuses") and "of" not in row:
         return "\n".join((f"{what}: no instance could do it", *_others({"not_yet": (), **row})))
     if "overtaken_by" not in row and "of" not in row:
-        return f"{what}: asked for; another master is at work since, and does not know it"
+        return (
+            f"{what}: it was requested, but another master has taken over since and does not "
+            "know it"
+        )
     if "of" not in row:
         return f"{what}: done"
-    return "\n".join((f"{what}: {row['has']} of {row['of']} instances have it", *_others(row)))
+    return "\n".join((f"{what}: {row['has']} of {row['of']} instances have done it", *_others(row)))
 
 
 def _others(row: Mapping[str, Any]) -> Sequence[str]:
     return [
-        *(f"{one['id']} has not had it yet: {one['why']}" for one in row["not_yet"]),
+        *(f"{one['id']} has not done it yet: {one['why']}" for one in row["not_yet"]),
         *(f"{one['id']} refuses it: {one['why']}" for one in row["refuses"]),
     ]
 
 
 def _table(rows: Sequence[Mapping[str, Any]]) -> str:
     if not rows:
-        return "no control call is wanted: instances serve what they load at their start"
+        return (
+            "no control call is in force: instances serve the models that they load at their start"
+        )
     cells = (
         (
             str(row["call"]),

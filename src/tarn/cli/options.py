@@ -7,7 +7,15 @@ from typing import Any, TypeVar
 
 import click
 
-from tarn.cluster import Cluster, Surroundings, choose, connect, entries, here, remembered
+from tarn.cluster import (
+    Cluster,
+    ClusterEnvironment,
+    choose,
+    connect,
+    current_environment,
+    entries,
+    remembered,
+)
 from tarn.errors import TarnError
 from tarn.plain import not_empty
 
@@ -31,7 +39,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 def _names(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
     """Complete names of clusters; a shell in the middle of a line wants no error."""
     try:
-        found = entries(ctx.obj or here())
+        found = entries(ctx.obj or current_environment())
     except TarnError:
         return []
     return [one.name for one in found if one.name.startswith(incomplete)]
@@ -118,8 +126,8 @@ def pass_around(verb: F) -> F:
 
     @click.pass_obj
     @functools.wraps(verb)
-    def with_surroundings(around: Surroundings | None, /, *args: Any, **kwargs: Any) -> Any:
-        return verb(around or here(), *args, **kwargs)
+    def with_surroundings(around: ClusterEnvironment | None, /, *args: Any, **kwargs: Any) -> Any:
+        return verb(around or current_environment(), *args, **kwargs)
 
     return with_surroundings  # type: ignore[return-value]  # click's decorator loses the type
 
@@ -138,8 +146,10 @@ def _passing(verb: F, find: Callable[..., Cluster]) -> F:
     @cluster_option
     @pass_around
     @functools.wraps(verb)
-    def with_cluster(around: Surroundings, /, *args: Any, name: str | None, **kwargs: Any) -> Any:
-        cluster = find(name or choose(around), surroundings=around)
+    def with_cluster(
+        around: ClusterEnvironment, /, *args: Any, name: str | None, **kwargs: Any
+    ) -> Any:
+        cluster = find(name or choose(around), environment=around)
         try:
             return verb(cluster, *args, **kwargs)
         finally:

@@ -9,7 +9,7 @@ import click
 
 from tarn.cli.options import NAME, form_option, pass_around
 from tarn.cli.show import columns, emit
-from tarn.cluster import Surroundings
+from tarn.cluster import ClusterEnvironment
 from tarn.errors import NotFoundError
 from tarn.plain import did_you_mean, options
 from tarn.plugins import KINDS, Plugins
@@ -19,11 +19,11 @@ from tarn.plugins import KINDS, Plugins
 @pass_around
 @click.argument("name", required=False, type=NAME)
 @form_option
-def command(around: Surroundings, *, name: str | None, form: str) -> None:
+def command(around: ClusterEnvironment, *, name: str | None, form: str) -> None:
     """List what the installed plugins offer, and which plugin offers it.
 
-    Below stand the options of each provider that has any: what may be written under `options`
-    beside its name. With NAME, only what is offered under that name, or by that plugin.
+    Then it lists the options of each provider: what may be written under `options` next to its
+    name. With NAME, it shows only what is offered under that name, or by that plugin.
     """
     rows = list(_rows(around.plugins()))
     if name is not None:
@@ -31,7 +31,7 @@ def command(around: Surroundings, *, name: str | None, form: str) -> None:
         rows = [row for row in rows if name in (row["name"], row["plugin"])]
         if not rows:
             raise NotFoundError(
-                f"no plugin offers '{name}', and none is called so",
+                f"no plugin offers '{name}' or has that name",
                 next_step=did_you_mean(name, known) or "`tarn plugins` lists them",
             )
     emit(rows, form, lambda: _table(rows))

@@ -16,7 +16,7 @@ def command() -> None:
 @pass_cluster
 @form_option
 def explain(cluster: Cluster, *, form: str) -> None:
-    """Say what the size is and what comes next and when; then the signals and the last decisions.
+    """Show the size, the next change and its time; then the signals and the last decisions.
 
     A star marks the signals that the policy reads.
     """

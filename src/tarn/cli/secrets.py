@@ -8,12 +8,12 @@ import click
 
 from tarn.cli.options import NAME, WholeType, form_option, pass_around
 from tarn.cli.show import columns, emit
-from tarn.cli.source import Source, source_options
+from tarn.cli.source import SpecSource, source_options
 from tarn.cli.talk import Talk
-from tarn.cluster import Surroundings
+from tarn.cluster import ClusterEnvironment
 from tarn.cluster.stores import Store, held, stores
 from tarn.domain import ClusterSpec
-from tarn.domain.given_secrets import Held
+from tarn.domain.given_secrets import StoredSecret
 from tarn.errors import ConfigError
 
 __all__ = ["command"]
@@ -21,10 +21,10 @@ __all__ = ["command"]
 
 @click.group("secrets")
 def command() -> None:
-    """Write secrets into the stores of a spec, and see which of them instances get.
+    """Write secrets into the stores of a spec, and see which ones instances get.
 
-    A value is read from a prompt, from standard input or from a file; it is never an argument,
-    which other users of this machine could read, and never shown.
+    A value is read from a prompt, from standard input or from a file. It is never shown, and never
+    an argument, which other users of this machine could read.
     """
 
 
@@ -32,10 +32,10 @@ def command() -> None:
 @pass_around
 @source_options
 @form_option
-def listed(around: Surroundings, *, source: Source, form: str) -> None:
+def listed(around: ClusterEnvironment, *, source: SpecSource, form: str) -> None:
     """List every secret of every store, and what instances get it as.
 
-    What instances do not get is for TARN itself, such as the password of a keystore.
+    Secrets that instances do not get are for TARN itself, such as the password of a keystore.
     """
     found = _held(around, _spec(around, source))
     rows = [
@@ -51,8 +51,8 @@ def listed(around: Surroundings, *, source: Source, form: str) -> None:
     "--from",
     "origin",
     metavar="FILE",
-    help="Read the value from FILE; one line end at its end is no part of it. [default: a prompt, "
-    "or standard input where that is no terminal]",
+    help="Read the value from FILE; one trailing line end is removed. [default: a prompt, or "
+    "standard input if that is not a terminal]",
 )
 @click.option(
     "--store",
@@ -64,12 +64,17 @@ def listed(around: Surroundings, *, source: Source, form: str) -> None:
 @pass_around
 @source_options
 def put(
-    around: Surroundings, *, secret: str, origin: str | None, number: int | None, source: Source
+    around: ClusterEnvironment,
+    *,
+    secret: str,
+    origin: str | None,
+    number: int | None,
+    source: SpecSource,
 ) -> None:
     """Write one secret, in place of an older one of its name.
 
-    Clusters that run keep what they were started with: a secret is no part of what makes two specs
-    differ. `tarn down` and `tarn up` brings the new value.
+    Running clusters keep the values that they were started with, and `tarn up` does not see a new
+    value as another spec. `tarn down`, then `tarn up`, applies it.
     """
     store = _chosen(stores(_spec(around, source), around, Talk()), number)
     store.open.write(secret, _value(secret, origin))
@@ -80,7 +85,7 @@ def put(
 @pass_around
 @source_options
 @form_option
-def check(around: Surroundings, *, source: Source, form: str) -> None:
+def check(around: ClusterEnvironment, *, source: SpecSource, form: str) -> None:
     """Read every secret as `tarn up` does, and say which variables instances will get.
 
     Exit code 0: `tarn up` can read them all; 2: it would refuse, and this is why.
@@ -97,18 +102,18 @@ def check(around: Surroundings, *, source: Source, form: str) -> None:
         click.echo("instances get no variable from a secret", err=True)
 
 
-def _spec(around: Surroundings, source: Source) -> ClusterSpec:
+def _spec(around: ClusterEnvironment, source: SpecSource) -> ClusterSpec:
     loaded = source.load(around, partial=True)
     if not loaded.spec.secrets:
         raise ConfigError(
-            "the spec names no store of secrets",
+            "the spec has no secret store",
             where="secrets",
-            right="Right would be [{use: jceks, options: {path: hdfs:///user/me/hf.jceks}}].",
+            right="Expected [{use: jceks, options: {path: hdfs:///user/me/hf.jceks}}].",
         )
     return loaded.spec
 
 
-def _held(around: Surroundings, spec: ClusterSpec) -> tuple[Held, ...]:
+def _held(around: ClusterEnvironment, spec: ClusterSpec) -> tuple[StoredSecret, ...]:
     talk = Talk()
     try:
         return held(spec, around, talk)
@@ -118,7 +123,7 @@ def _held(around: Surroundings, spec: ClusterSpec) -> tuple[Held, ...]:
 
 def _chosen(found: Sequence[Store], number: int | None) -> Store:
     if number is None and len(found) > 1:
-        raise click.UsageError(f"there are {len(found)} stores: --store N says which")
+        raise click.UsageError(f"there are {len(found)} stores: choose one with --store N")
     if number is not None and number >= len(found):
         raise click.UsageError(f"--store {number}: there are {len(found)}, counted from 0")
     return found[number or 0]
@@ -138,7 +143,7 @@ def _value(name: str, origin: str | None) -> str:
     except OSError as error:
         raise ConfigError(f"cannot be read ({error.strerror})", where=place) from error
     except UnicodeDecodeError:
-        raise ConfigError("is no UTF-8 text", where=place) from None
+        raise ConfigError("is not UTF-8 text", where=place) from None
     text = text.removesuffix("\r\n") if text.endswith("\r\n") else text.removesuffix("\n")
     if not text:
         raise ConfigError("holds no value", where=place)

@@ -10,7 +10,7 @@ from tarn.cli.options import NAME, WholeType, form_option, pass_around
 from tarn.cli.show import columns, emit
 from tarn.cli.source import overlay
 from tarn.cli.talk import Talk
-from tarn.cluster import Cluster, Surroundings
+from tarn.cluster import Cluster, ClusterEnvironment
 from tarn.cluster.replaying import default_spec, load_of, plot, replayed, world
 from tarn.config.draft import copied
 from tarn.domain import ClusterSpec
@@ -26,29 +26,32 @@ _SHOWN = 20
 
 @click.command("simulate")
 @click.option("--trace", required=True, metavar="FILE|FAMILY:SEED",
-              help="CSV with t_s,requests_per_s; or a made-up load, as daily:1.")  # fmt: skip
+              help="CSV with t_s,requests_per_s; or a generated load, as daily:1.")  # fmt: skip
 @click.option(
-    "--policy", metavar="NAME", type=NAME, help="Which policy. [default: that of -f, else target]"
+    "--policy",
+    metavar="NAME",
+    type=NAME,
+    help="Scaling policy. [default: the one of -f, else target]",
 )
 @click.option(
     "-f", "--file", metavar="SPEC", type=NAME, help="Take limits, guard and policy from this spec."
 )
 @click.option("--option", "options", metavar="KEY=VALUE", multiple=True,
-              help="Set an option of the policy; may be given again.")  # fmt: skip
+              help="Set an option of the policy; may be repeated.")  # fmt: skip
 @click.option("--against", metavar="NAME,NAME", default="",
-              help="More policies under it: hpa, knative, java, or an offered one.")  # fmt: skip
+              help="More policies to compare: hpa, knative, java, or others.")  # fmt: skip
 @click.option("--min", "low", type=WholeType(0), default=1, show_default=True,
               help="Fewest replicas, without -f.")  # fmt: skip
 @click.option("--max", "high", type=WholeType(1), default=20, show_default=True,
               help="Most replicas, without -f.")  # fmt: skip
 @click.option("--world", "assumed", metavar="KEY=VALUE", multiple=True,
-              help="What is assumed: slots=16, service=100ms ...; may be given again.")  # fmt: skip
+              help="Assume this of instances: slots=16, service=100ms; repeatable.")  # fmt: skip
 @click.option("--plot", "drawing", metavar="FILE.html|FILE.png",
-              help="Draw load, size, queue and cost.")  # fmt: skip
+              help="Plot load, size, queue and cost into this file.")  # fmt: skip
 @form_option
 @pass_around
 def command(  # noqa: PLR0913 (one for each option)
-    around: Surroundings,
+    around: ClusterEnvironment,
     *,
     trace: str,
     policy: str | None,
@@ -61,10 +64,10 @@ def command(  # noqa: PLR0913 (one for each option)
     drawing: str | None,
     form: str,
 ) -> None:
-    """Let a scaling policy meet a load in seconds: nothing is started, and nobody is asked.
+    """Try a scaling policy against a load, in seconds: nothing is started, and no server is asked.
 
     The tick, the signals, the guard and the policy are those of the master; the instances and
-    their queues are modelled (`tarn simulate --world` sets what is assumed of them).
+    their queues are modelled (`tarn simulate --world` sets the assumptions about them).
     """
     spec = _spec(around, file, low, high)
     model, load = world(_overlay(assumed, "--world"), "--world"), load_of(trace)
@@ -90,9 +93,9 @@ def _overlay(assignments: Sequence[str], option: str) -> dict[str, object]:
     return plain
 
 
-def _spec(around: Surroundings, file: str | None, low: int, high: int) -> ClusterSpec:
+def _spec(around: ClusterEnvironment, file: str | None, low: int, high: int) -> ClusterSpec:
     if file is not None:
-        return Cluster(Path(file), surroundings=around).spec
+        return Cluster(Path(file), environment=around).spec
     if low > high:
         raise click.UsageError(f"--max = {high} is below --min = {low}")
     return default_spec(low, high)
@@ -111,7 +114,7 @@ def _text(runs: "Sequence[Run]") -> str:
     if len(changes) > _SHOWN:
         lines.append(f"... and {len(changes) - _SHOWN} more: -o json has them")
     for reason, count in sorted(first.silences.items(), key=lambda item: -item[1])[:3]:
-        lines.append(f"! {count} times no opinion: {reason}")
+        lines.append(f"! {count} times without an opinion: {reason}")
     return "\n".join(lines)
 
 

@@ -10,12 +10,12 @@ import click
 
 from tarn.cli.options import NAME
 from tarn.cli.show import note
-from tarn.cluster import Surroundings
-from tarn.config import ALIASES, Alias, Loaded, load
+from tarn.cluster import ClusterEnvironment
+from tarn.config import ALIASES, Alias, LoadedSpec, load
 from tarn.config.document import parse_value
 from tarn.errors import ConfigError
 
-__all__ = ["Source", "overlay", "source_options"]
+__all__ = ["SpecSource", "overlay", "source_options"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -25,7 +25,7 @@ _OURS = frozenset({"-c", "-f", "-o", "-h"})
 
 
 @attrs.frozen
-class Source:
+class SpecSource:
     """What a command line says about the spec."""
 
     path: Path | None
@@ -35,7 +35,7 @@ class Source:
     aliases: Mapping[str, object]
     """Values of legacy options, by long name."""
 
-    def load(self, around: Surroundings, *, partial: bool = False) -> Loaded:
+    def load(self, around: ClusterEnvironment, *, partial: bool = False) -> LoadedSpec:
         """Return the spec, held against the plugins of *around*; its notes are shown.
 
         Args:
@@ -66,7 +66,7 @@ def source_options(verb: F) -> F:
         arguments = overlay(assignments)
         if name is not None:
             arguments["name"] = name
-        source = Source(_path(file), arguments, _aliases(legacy))
+        source = SpecSource(_path(file), arguments, _aliases(legacy))
         return verb(*args, source=source, **given)
 
     wrapped: Any = with_source
@@ -78,8 +78,8 @@ def source_options(verb: F) -> F:
         "assignments",
         metavar="KEY.PATH=VALUE",
         multiple=True,
-        help="Set one key of the spec, as YAML; may be given again. The options of the Java TARN "
-        "work as well: `tarn compat --options` lists them.",
+        help="Set one key of the spec, as YAML; may be repeated. The options of the Java TARN "
+        "also work: `tarn compat --options` lists them.",
     )
     file = click.option(
         "-f",
@@ -124,7 +124,7 @@ def _path(file: str | None) -> Path | None:
 def overlay(assignments: Sequence[str], option: str = "--set") -> dict[str, object]:
     """Return what ``key.path=value`` pairs mean, nested as in a file; a later one wins.
 
-    Values that are not text are `tarn.config.draft.Written`. *option* stands in messages.
+    Values that are not text are `tarn.config.draft.FileValue`. *option* stands in messages.
 
     Raises:
         ConfigError: One has no ``=``, or its value cannot stand in a file either.
@@ -134,7 +134,7 @@ def overlay(assignments: Sequence[str], option: str = "--set") -> dict[str, obje
         path, equals, text = assignment.partition("=")
         if not equals or not path:
             raise ConfigError(
-                f"'{path}' has no value", where=option, right="Right would be KEY.PATH=VALUE."
+                f"'{path}' has no value", where=option, right="Expected KEY.PATH=VALUE."
             )
         *parents, last = path.split(".")
         level = plain

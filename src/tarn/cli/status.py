@@ -8,7 +8,7 @@ import click
 
 from tarn.cli.options import cluster_option, form_option, pass_around
 from tarn.cli.show import cluster_table, columns, emit, moment
-from tarn.cluster import Entry, Surroundings, choose, connect, entries
+from tarn.cluster import ClusterEntry, ClusterEnvironment, choose, connect, entries
 from tarn.errors import TarnError
 
 
@@ -16,8 +16,8 @@ from tarn.errors import TarnError
 @cluster_option
 @pass_around
 @form_option
-def command(around: Surroundings, *, name: str | None, form: str) -> None:
-    """Show a cluster: its state, its instances, and what is amiss.
+def command(around: ClusterEnvironment, *, name: str | None, form: str) -> None:
+    """Show a cluster: its state, its instances, and what is wrong.
 
     Without a name, and without a tarn.yaml here, several clusters are listed.
     """
@@ -27,20 +27,20 @@ def command(around: Surroundings, *, name: str | None, form: str) -> None:
             rows = [_summary(entry, around) for entry in several]
             emit(rows, form, lambda: _listing(rows))
             return
-    cluster = connect(name or choose(around), surroundings=around)
+    cluster = connect(name or choose(around), environment=around)
     status = cluster.status()
     emit(status, form, lambda: cluster_table(status, cluster.url))
     cluster.detach()
 
 
-def _summary(entry: Entry, around: Surroundings) -> Mapping[str, Any]:
+def _summary(entry: ClusterEntry, around: ClusterEnvironment) -> Mapping[str, Any]:
     """Return one row of the list; a cluster that does not answer does not hide the others."""
     row: dict[str, Any] = {
         "name": entry.name,
         "runtime": entry.runtime,
         "started_at": entry.started_at or None,
     }
-    cluster = connect(entry.name, surroundings=around)
+    cluster = connect(entry.name, environment=around)
     try:
         status = cluster.status()
     except TarnError as error:

@@ -12,8 +12,8 @@ from tarn import config
 from tarn.cli.options import NumberType, cluster_option, pass_around
 from tarn.cli.show import columns
 from tarn.cli.talk import Talk
-from tarn.cluster import Surroundings, choose, connect
-from tarn.cluster.bundle import FOLDERS, Bundle, Subject, Wanted, make
+from tarn.cluster import ClusterEnvironment, choose, connect
+from tarn.cluster.bundle import FOLDERS, Bundle, BundleOptions, BundleSubject, make
 from tarn.domain import ClusterSpec
 from tarn.errors import ConfigError, NotFoundError, RefusedError, TarnError, UnreachableError
 
@@ -26,23 +26,23 @@ from tarn.errors import ConfigError, NotFoundError, RefusedError, TarnError, Unr
     "path",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="Where to write it; it must not exist. [default: ./tarn-CLUSTER-TIME.tar.gz]",
+    help="The file to write; it must not exist. [default: ./tarn-CLUSTER-TIME.tar.gz]",
 )
-@click.option("--dry-run", is_flag=True, help="Gather and list everything, and write nothing.")
+@click.option("--dry-run", is_flag=True, help="Collect and list everything, but write nothing.")
 @click.option("--with-names", is_flag=True, help="Keep the names of people and machines.")
 @click.option(
     "--names",
     "names_to",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="Write here, for you alone, which name each stand-in is of.",
+    help="File, for you only, that says which name each stand-in replaces.",
 )
 @click.option(
     "--log-mib",
     type=NumberType(0, 1024),
     default=2.0,
     show_default=True,
-    help="How much of the end of each log.",
+    help="How much to take from the end of each log.",
 )
 @click.option(
     "--without",
@@ -55,16 +55,17 @@ from tarn.errors import ConfigError, NotFoundError, RefusedError, TarnError, Unr
     "--file",
     metavar="FILE",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    help="The tarn.yaml of a cluster whose spec is not kept here any more. [default: ./tarn.yaml]",
+    help="The tarn.yaml of a cluster whose spec is no longer kept here. [default: ./tarn.yaml]",
 )
 @click.option(
     "--unsearched-logs",
     is_flag=True,
-    help="Take logs also where no spec is known, and so not which secrets they may tell.",
+    help="Include logs even if no spec is known, and so neither are the secrets that they may "
+    "contain.",
 )
 @pass_around
 def command(  # noqa: PLR0913 (one for each option)
-    around: Surroundings,
+    around: ClusterEnvironment,
     *,
     name: str | None,
     path: Path | None,
@@ -76,15 +77,15 @@ def command(  # noqa: PLR0913 (one for each option)
     file: Path | None,
     unsearched_logs: bool,
 ) -> None:
-    """Put all that helps others to help you into one file, and no secret.
+    """Collect diagnostics into one file, without secrets.
 
-    The cluster need not answer, and may have ended: what is kept on this machine tells much of
-    it. Nothing is sent anywhere. Look through the file before you give it away: its README.txt
-    says what is in it, and what is not and why.
+    The cluster need not answer, and may have ended: the files on this machine say a lot. Nothing is
+    sent anywhere. Look through the file before you share it: its README.txt says what is in it,
+    what is left out, and why.
     """
     talk = Talk()
     subject = _subject(name, file, around)
-    wanted = Wanted(log_mib, without, with_names, unsearched_logs)
+    wanted = BundleOptions(log_mib, without, with_names, unsearched_logs)
     try:
         made = make(subject, wanted, talk)
     finally:
@@ -102,26 +103,26 @@ def command(  # noqa: PLR0913 (one for each option)
     click.echo(_summary(made), err=True)
 
 
-def _subject(name: str | None, file: Path | None, around: Surroundings) -> Subject:
+def _subject(name: str | None, file: Path | None, around: ClusterEnvironment) -> BundleSubject:
     """Return what is meant; a cluster of which nobody knows is told of as far as is possible."""
     if name is None:
         try:
             name = choose(around)
         except NotFoundError:
             if file is None:
-                return Subject("", around)
+                return BundleSubject("", around)
             name = config.load(file, environ=around.environ).spec.name
     planned = _planned(name, file, around)
     try:
-        cluster = connect(name, surroundings=around)
+        cluster = connect(name, environment=around)
     except (NotFoundError, UnreachableError) as error:
         if planned is None and not around.paths.cluster(name).is_dir():
             raise  # nothing at all is known under this name
-        return Subject(name, around, planned, unknown=error)
+        return BundleSubject(name, around, planned, unknown=error)
     return cluster.bundle_subject(planned)
 
 
-def _planned(name: str, file: Path | None, around: Surroundings) -> ClusterSpec | None:
+def _planned(name: str, file: Path | None, around: ClusterEnvironment) -> ClusterSpec | None:
     """Return the spec in *file*; None: that in ./tarn.yaml, where it is one of the cluster.
 
     Raises:
@@ -153,8 +154,8 @@ def _summary(made: Bundle) -> str:
     missing = sum(bool(part.left_out) for part in made.parts)
     taken = ", ".join(f"{count} x {kind}" for kind, count in sorted(made.redacted.items()))
     return (
-        f"{len(made.files)} files; {missing} left out; taken out: {taken or 'nothing'}. "
-        "Look through it before you give it away."
+        f"{len(made.files)} files; {missing} left out; taken out: {taken or 'nothing'}. Look "
+        "through it before you share it."
     )
 
 
@@ -172,7 +173,7 @@ def _tell_names(path: Path, stand_ins: Mapping[str, str]) -> None:
                 raise
     except FileExistsError as error:
         raise RefusedError(
-            "there is a file already, and it is not replaced", code="TARN-3842", where=str(path)
+            "the file already exists, and is not replaced", code="TARN-3842", where=str(path)
         ) from error
     except OSError as error:
         raise TarnError(

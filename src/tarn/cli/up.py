@@ -10,10 +10,10 @@ import click
 from tarn.cli.foretell import exit_code, foretold
 from tarn.cli.options import form_option, pass_around
 from tarn.cli.show import columns, emit, moment, note
-from tarn.cli.source import Source, source_options
+from tarn.cli.source import SpecSource, source_options
 from tarn.cli.talk import Talk
 from tarn.cli.wait import end_degraded
-from tarn.cluster import Cluster, Surroundings
+from tarn.cluster import Cluster, ClusterEnvironment
 from tarn.cluster.explain import first_words
 from tarn.plain import pasted
 
@@ -27,11 +27,11 @@ _NOTHING_YET = ("", "preflight", "staging")
 @form_option
 @click.option("--wait/--no-wait", default=True, help="Wait until it serves. [default: wait]")
 @click.option("--timeout", default="15m", show_default=True, help="How long to wait.")
-@click.option("--dry-run", is_flag=True, help="Print what would be done, and do nothing.")
+@click.option("--dry-run", is_flag=True, help="Print what would be done, but do nothing.")
 def command(  # noqa: PLR0913 (one for each option)
-    around: Surroundings,
+    around: ClusterEnvironment,
     *,
-    source: Source,
+    source: SpecSource,
     form: str,
     wait: bool,
     timeout: str,
@@ -39,12 +39,12 @@ def command(  # noqa: PLR0913 (one for each option)
 ) -> None:
     """Start a cluster, or attach to it when it runs with an equal spec.
 
-    It outlives this command, also an interrupted one: `tarn down` ends it. Exit code 7 when it
-    serves and is degraded: less than it should, as `tarn why` says.
+    It keeps running after this command, even an interrupted one: `tarn down` ends it. Exit code 7
+    when it serves but is degraded: `tarn why` says what is missing.
     """
     talk = Talk()
     arguments: dict[str, Any] = dict(source.arguments)
-    cluster = Cluster(source.path, aliases=source.aliases, surroundings=around, **arguments)
+    cluster = Cluster(source.path, aliases=source.aliases, environment=around, **arguments)
     for text in cluster.notes:
         note(text)
     if dry_run:
@@ -60,7 +60,7 @@ def command(  # noqa: PLR0913 (one for each option)
             cluster.wait(timeout=timeout, progress=talk)
     except KeyboardInterrupt:
         begun = cluster.url is not None or talk.phase not in _NOTHING_YET
-        goes_on = f"it goes on: `tarn down -c {cluster.name}` ends it"
+        goes_on = f"it keeps running: `tarn down -c {cluster.name}` ends it"
         click.echo(f"\n{goes_on if begun else 'nothing was started'}", err=True)
         raise
     finally:

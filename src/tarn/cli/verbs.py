@@ -15,9 +15,9 @@ VERBS = {
     "down": ("tarn.cli.down", "End a cluster: withdraw, drain, stop."),
     "status": ("tarn.cli.status", "Show a cluster, or list all."),
     "scale": ("tarn.cli.scale", "Set the number of replicas by hand."),
-    "adapt": ("tarn.cli.adapt", "Give the size to the policy, between limits."),
+    "adapt": ("tarn.cli.adapt", "Let the scaling policy choose the size, within limits."),
     "wait": ("tarn.cli.wait", "Wait until a cluster serves."),
-    "events": ("tarn.cli.events", "Show what happened."),
+    "events": ("tarn.cli.events", "Show events."),
     "logs": ("tarn.cli.logs", "Show the log of an instance, or of the master."),
     "metrics": (
         "tarn.cli.metrics",
@@ -25,18 +25,21 @@ VERBS = {
     ),
     "dashboard": ("tarn.cli.dashboard", "Print a link that opens a cluster's dashboard."),
     "watch": ("tarn.cli.watch", "Show a cluster as it changes."),
-    "why": ("tarn.cli.why", "Say why something is not as desired."),
-    "verify": ("tarn.cli.verify", "Send canary inferences; tell what was lost, and where."),
+    "why": ("tarn.cli.why", "Explain why something is not as desired."),
+    "verify": ("tarn.cli.verify", "Send canary inferences; report which were lost, and where."),
     "pause": ("tarn.cli.pause", "Stop scaling decisions for a while."),
     "resume": ("tarn.cli.resume", "End a pause; launch and replace again."),
     "drain": ("tarn.cli.drain", "Withdraw, drain and replace one instance."),
-    "models": ("tarn.cli.models", "Load and unload models at every instance; show who has them."),
-    "scaling": ("tarn.cli.scaling", "Explain the size: signals, decisions, what comes next."),
-    "simulate": ("tarn.cli.simulate", "Let a scaling policy meet a load, without a cluster."),
-    "lint": ("tarn.cli.lint", "Find what is wrong with a model repository; --fix repairs."),
+    "models": (
+        "tarn.cli.models",
+        "Load and unload models on every instance; show which have them.",
+    ),
+    "scaling": ("tarn.cli.scaling", "Explain the size: signals, decisions, next step."),
+    "simulate": ("tarn.cli.simulate", "Try a scaling policy against a load, without a cluster."),
+    "lint": ("tarn.cli.lint", "Find problems in a model repository; --fix repairs them."),
     "doctor": (
         "tarn.cli.doctor",
-        "Find what is wrong around a cluster, before it starts; with the fix.",
+        "Find problems around a cluster before it starts, and their fixes.",
     ),
     "plugins": ("tarn.cli.plugins", "List what plugins offer."),
     "config": ("tarn.cli.config", "Explain or describe the configuration."),
@@ -44,9 +47,9 @@ VERBS = {
     "compat": ("tarn.cli.compat", "Translate a command of the Java TARN into a tarn.yaml."),
     "support-bundle": (
         "tarn.cli.support_bundle",
-        "Put all that helps others to help you into one file, and no secret.",
+        "Collect diagnostics into one file, without secrets.",
     ),
-    "completion": ("tarn.cli.completion", "Print what makes a shell complete verbs and names."),
+    "completion": ("tarn.cli.completion", "Print a shell's completion script."),
     "help": ("tarn.cli.help", "Explain a verb, or a code such as TARN-2102."),
 }
 """Verb to (module, one line); the module's ``command`` is the click command."""
@@ -113,7 +116,7 @@ def _brought(ctx: click.Context) -> Mapping[str, click.Command]:
 @click.group(
     cls=LazyGroup,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="`tarn VERB --help` says more of a verb; plugins bring more, such as `tarn sandbox`.",
+    epilog="`tarn VERB --help` says more about a verb; plugins add verbs, such as `tarn sandbox`.",
 )
 @click.version_option(package_name=DISTRIBUTION)
 def root() -> None:

@@ -26,7 +26,7 @@ from tarn.cluster.verifying import MOST_RPS
     "models",
     multiple=True,
     type=NAME,
-    help="Which model; may be given again. [default: all]",
+    help="Which model; may be repeated. [default: all]",
 )
 @click.option(
     "--input",
@@ -34,8 +34,15 @@ from tarn.cluster.verifying import MOST_RPS
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="A JSON inference request. [default: made from the model's metadata]",
 )
-@click.option("--timeout", default="10s", show_default=True, help="A later answer is lost.")
-@click.option("--slow", default="1s", show_default=True, help="A later answer is slow.")
+@click.option(
+    "--timeout",
+    default="10s",
+    show_default=True,
+    help="A request without an answer by then is lost.",
+)
+@click.option(
+    "--slow", default="1s", show_default=True, help="An answer that takes longer is slow."
+)
 @form_option
 def command(  # noqa: PLR0913 (one for each option)
     cluster: Cluster,
@@ -50,7 +57,7 @@ def command(  # noqa: PLR0913 (one for each option)
 ) -> int:
     """Send canary inferences straight to the instances; exit code 1 when one was lost.
 
-    They are sent when they are due, however slow the answers are; the report names the instances.
+    Each is sent on time, however slow the answers are; the report names the instances.
     """
     talk = Talk()
     try:

@@ -28,7 +28,7 @@ EXIT_DEGRADED = 7
 def command(cluster: Cluster, *, goal: str | None, timeout: str) -> None:
     """Wait until a cluster serves; exit code 4 when it does not in time, 1 when it failed.
 
-    Exit code 7 when it serves and is degraded: less than it did or should, as `tarn why` says.
+    Exit code 7 when it serves but is degraded: `tarn why` says what is missing.
     """
     wanted = Goal.of(goal)
     talk = Talk()

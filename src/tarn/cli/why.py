@@ -12,6 +12,6 @@ from tarn.cluster import Cluster
 @click.argument("instance", required=False, type=NAME)
 @form_option
 def command(cluster: Cluster, *, instance: str | None, form: str) -> None:
-    """Say, a sentence each, why the cluster or INSTANCE is not as desired, and what to do."""
+    """Explain in short sentences why the cluster or INSTANCE is not as desired, and what to do."""
     causes = cluster.causes(instance)
     emit([cause.plain() for cause in causes], form, lambda: "\n".join(map(str, causes)))

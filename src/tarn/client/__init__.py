@@ -16,17 +16,17 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import attrs
 
-from tarn.client.options import Options
-from tarn.client.targets import Target, parse
+from tarn.client.options import ClientOptions
+from tarn.client.targets import ServiceAddress, parse
 from tarn.errors import ConfigError, ProviderMissingError
-from tarn.follow import Master, Source, Trust
+from tarn.follow import Master, MasterSource, Trust
 
 if TYPE_CHECKING:
     from tarn.client.awaiting import AioClient
     from tarn.client.blocking import HttpClient
     from tarn.client.streaming import GrpcClient
 
-__all__ = ["Fleetlike", "Master", "Options", "aio", "grpc", "http"]
+__all__ = ["ClientOptions", "Fleetlike", "Master", "aio", "grpc", "http"]
 
 
 @runtime_checkable
@@ -34,11 +34,11 @@ class HasSource(Protocol):
     """What a `tarn.Cluster` is to this package."""
 
     @property
-    def source(self) -> Source:
+    def source(self) -> MasterSource:
         """Finds its master."""
 
 
-Fleetlike = HasSource | Source | str | Iterable[str]
+Fleetlike = HasSource | MasterSource | str | Iterable[str]
 
 
 def http(
@@ -56,11 +56,11 @@ def http(
         ca: PEM file by which whoever has an https address is known: the master, as by
             ``tls_ca.pem`` of its cluster, or the Tritons and load balancers of a list. None: the
             authorities of the system.
-        options: Fields of `Options`, like ``wait_s=5`` or ``retry_resets=False``.
+        options: Fields of `ClientOptions`, like ``wait_s=5`` or ``retry_resets=False``.
 
     Raises:
-        ConfigError: *fleet* is no fleet, an option is none, or *ca* is of no use: no address of a
-            list has https.
+        ConfigError: *fleet* is not a fleet, an option is none, or *ca* cannot be used: no address
+            of a list has https.
         ProviderMissingError: tritonclient is not installed.
         TarnError: No master answers there, or not to this user.
     """
@@ -114,7 +114,7 @@ def grpc(
 
 def _resolved(
     fleet: Fleetlike, api_token: str | None, ca: str | Path | None
-) -> tuple[tuple[Target, ...], Source | None]:
+) -> tuple[tuple[ServiceAddress, ...], MasterSource | None]:
     """Return (targets, source): one of them says who serves."""
     if isinstance(fleet, HasSource):
         return (), fleet.source
@@ -128,22 +128,22 @@ def _resolved(
         raise ConfigError("the list of Tritons is empty")
     if ca is not None and not any(target.tls for target in targets):
         raise ConfigError(
-            f"ca is given, and {targets[0].address} would be spoken to in clear text",
-            right="Right would be an address with https://",
+            f"ca is given, but {targets[0].address} is not an https:// address",
+            right="Expected an address with https://",
         )
     return targets, None
 
 
 def _options(
-    given: dict[str, Any], targets: tuple[Target, ...] = (), ca: str | Path | None = None
-) -> Options:
+    given: dict[str, Any], targets: tuple[ServiceAddress, ...] = (), ca: str | Path | None = None
+) -> ClientOptions:
     """Return the options; the *targets* of a list are known by *ca*, where nothing else is said."""
     if targets and ca is not None and given.get("tls") is None:
         given = {**given, "tls": Trust(Path(ca)).context()}
     try:
-        return Options(**given)
+        return ClientOptions(**given)
     except (TypeError, ValueError) as error:
-        names = ", ".join(field.name for field in attrs.fields(Options))
+        names = ", ".join(field.name for field in attrs.fields(ClientOptions))
         raise ConfigError(f"{error}", right=f"A client's options are {names}") from error
 
 

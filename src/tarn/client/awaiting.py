@@ -11,8 +11,9 @@ from tritonclient.http import InferResult
 from tritonclient.http.aio import InferenceServerClient
 from tritonclient.utils import InferenceServerException
 
+from tarn.client.attempts import CallAttempts
 from tarn.client.control import everywhere, load_call, log_call, trace_call, unload_call
-from tarn.client.course import Course
+from tarn.client.demand_reporter import DemandReporter
 from tarn.client.failing import (
     lost_sequence,
     one_of,
@@ -21,15 +22,20 @@ from tarn.client.failing import (
     single,
     whose_fault,
 )
-from tarn.client.fleet import Fleet, Slot
-from tarn.client.options import Options
+from tarn.client.http_connection import (
+    CutError,
+    HttpResponse,
+    LateError,
+    NotConnectedError,
+    WireError,
+)
+from tarn.client.options import ClientOptions
+from tarn.client.pool import InstancePool, PoolMember
 from tarn.client.requests import Prepared, inference, plain, plugged
 from tarn.client.sequences import Sequences
 from tarn.client.statistics import summed
-from tarn.client.targets import Target
-from tarn.client.views import Following, Source
-from tarn.client.waiters import Waiters
-from tarn.client.wire import Answer, CutError, LateError, NotConnectedError, WireError
+from tarn.client.targets import ServiceAddress
+from tarn.client.views import MasterSource, PoolFollower
 from tarn.clock import SystemClock
 from tarn.errors import RefusedError, TarnError
 from tarn.follow import FleetCall
@@ -43,7 +49,7 @@ T = TypeVar("T")
 class _AioAnswer:
     """One whole answer, with the face that tritonclient's asyncio client expects."""
 
-    def __init__(self, answer: Answer) -> None:
+    def __init__(self, answer: HttpResponse) -> None:
         self.status, self.headers = answer.status_code, answer.headers
         self._body = answer.body
 
@@ -52,7 +58,7 @@ class _AioAnswer:
         return self._body
 
 
-class _Spoken(InferenceServerClient):  # type: ignore[misc] # tritonclient has no types
+class _AioTritonAdapter(InferenceServerClient):  # type: ignore[misc] # tritonclient has no types
     """tritonclient's coroutines, over a transport of ours."""
 
     def __init__(self) -> None:
@@ -60,7 +66,7 @@ class _Spoken(InferenceServerClient):  # type: ignore[misc] # tritonclient has n
         super(InferenceServerClient, self).__init__()
         self._verbose = False
 
-    async def _send(self, request: Prepared) -> Answer:
+    async def _send(self, request: Prepared) -> HttpResponse:
         raise NotImplementedError
 
     async def _get(self, request_uri: str, headers: Any, query_params: Any) -> _AioAnswer:
@@ -74,10 +80,10 @@ class _Spoken(InferenceServerClient):  # type: ignore[misc] # tritonclient has n
         return _AioAnswer(await self._send(request))
 
 
-class _Single(_Spoken):
+class _Single(_AioTritonAdapter):
     """tritonclient's client of exactly one instance."""
 
-    def __init__(self, owner: "AioClient", slot: Slot) -> None:
+    def __init__(self, owner: "AioClient", slot: PoolMember) -> None:
         super().__init__()
         self._owner, self._slot = owner, slot
         if owner.plugin() is not None:
@@ -86,11 +92,11 @@ class _Single(_Spoken):
     async def close(self) -> None:
         """Do nothing: the connections belong to the fleet's client."""
 
-    async def _send(self, request: Prepared) -> Answer:
+    async def _send(self, request: Prepared) -> HttpResponse:
         return await self._owner.send_to(self._slot, request)
 
 
-class AioClient(_Spoken):
+class AioClient(_AioTritonAdapter):
     """tritonclient's asyncio client for a fleet; the methods mean what those of `HttpClient` do.
 
     It belongs to the event loop that first uses it. One thread of its own follows the view.
@@ -103,20 +109,20 @@ class AioClient(_Spoken):
 
     def __init__(
         self,
-        targets: Iterable[Target] = (),
-        source: Source | None = None,
-        options: Options | None = None,
+        targets: Iterable[ServiceAddress] = (),
+        source: MasterSource | None = None,
+        options: ClientOptions | None = None,
     ) -> None:
         super().__init__()
-        self._options, self._clock = options or Options(), SystemClock()
-        self._fleet = Fleet(self._clock)
-        self._fleet.obey(targets)
+        self._options, self._clock = options or ClientOptions(), SystemClock()
+        self._fleet = InstancePool(self._clock)
+        self._fleet.set_members(targets)
         self._sequences = Sequences()
-        self._sessions: dict[Slot, aiohttp.ClientSession] = {}
+        self._sessions: dict[PoolMember, aiohttp.ClientSession] = {}
         self._closings: set[asyncio.Task[None]] = set()
         self._source = source
-        self._waiters = Waiters(source, self._fleet)
-        self._following = None if source is None else Following(source, self._fleet, self._clock)
+        self._waiters = DemandReporter(source, self._fleet)
+        self._following = None if source is None else PoolFollower(source, self._fleet, self._clock)
         self._begun: asyncio.Task[None] | None = None
         self._changed = asyncio.Event()
         self._closed, self._pid = False, os.getpid()
@@ -145,7 +151,7 @@ class AioClient(_Spoken):
         await asyncio.gather(*self._closings, return_exceptions=True)
 
     @property
-    def targets(self) -> tuple[Target, ...]:
+    def targets(self) -> tuple[ServiceAddress, ...]:
         """The instances that may get a request now."""
         return tuple(slot.target for slot in self._fleet.slots)
 
@@ -221,7 +227,7 @@ class AioClient(_Spoken):
         await self._everywhere(self._source, call)
         return call.body["settings"]
 
-    async def _everywhere(self, source: Source, call: FleetCall) -> None:
+    async def _everywhere(self, source: MasterSource, call: FleetCall) -> None:
         """Wait on a thread: the way to a master is a blocking one."""
         await self._begin()
         limit_s, stop = self._options.control_within_s, threading.Event()
@@ -270,7 +276,7 @@ class AioClient(_Spoken):
 
     # --- the way of one request ---
 
-    async def send_to(self, slot: Slot, request: Prepared) -> Answer:
+    async def send_to(self, slot: PoolMember, request: Prepared) -> HttpResponse:
         """Send *request* to exactly this instance, once."""
         self._fleet.take_this(slot)
         try:
@@ -278,13 +284,15 @@ class AioClient(_Spoken):
         except WireError as error:
             raise single(slot.target, error) from error
 
-    async def _send(self, request: Prepared) -> Answer:
+    async def _send(self, request: Prepared) -> HttpResponse:
         # What comes here only reads: what changes something is asked of every instance.
         return (await self._balanced(request, repeats=True))[0]
 
-    async def _balanced(self, request: Prepared, *, repeats: bool) -> tuple[Answer, Slot]:
+    async def _balanced(
+        self, request: Prepared, *, repeats: bool
+    ) -> tuple[HttpResponse, PoolMember]:
         await self._begin()
-        course = Course(
+        course = CallAttempts(
             self._fleet, self._clock, self._options, repeats=repeats, model=request.model
         )
         while True:
@@ -306,7 +314,7 @@ class AioClient(_Spoken):
                 if not again:
                     return answer, slot
 
-    async def _at(self, slot: Slot, request: Prepared) -> Answer:
+    async def _at(self, slot: PoolMember, request: Prepared) -> HttpResponse:
         """Send *request* to *slot*, where it is counted in flight already."""
         answered, whose = False, None
         try:
@@ -322,8 +330,8 @@ class AioClient(_Spoken):
         return answer
 
     async def _over(
-        self, session: aiohttp.ClientSession, target: Target, request: Prepared
-    ) -> Answer:
+        self, session: aiohttp.ClientSession, target: ServiceAddress, request: Prepared
+    ) -> HttpResponse:
         headers = {str(name): str(value) for name, value in request.headers.items()}
         body = request.body if request.method == "POST" else None
         url = f"{target.url}/{request.uri}"
@@ -338,9 +346,9 @@ class AioClient(_Spoken):
         except (aiohttp.ClientError, ConnectionError) as error:
             raise CutError(str(error) or type(error).__name__) from error
         found_headers = {name.lower(): value for name, value in response.headers.items()}
-        return Answer(response.status, found_headers, whole)
+        return HttpResponse(response.status, found_headers, whole)
 
-    async def _in_sequence(self, request: Prepared) -> Answer:
+    async def _in_sequence(self, request: Prepared) -> HttpResponse:
         """Send to where the sequence lives; only its first request may choose, or be refused."""
         home = None if request.starts else self._sequences.home(request.sequence)
         if home is None:
@@ -401,7 +409,7 @@ class AioClient(_Spoken):
         except TimeoutError:
             return
 
-    def _session(self, slot: Slot) -> aiohttp.ClientSession:
+    def _session(self, slot: PoolMember) -> aiohttp.ClientSession:
         session = self._sessions.get(slot)
         if session is None:
             if self._closed:
@@ -418,7 +426,7 @@ class AioClient(_Spoken):
             self._sessions[slot] = session
         return session
 
-    def _let_go(self, slot: Slot) -> None:
+    def _let_go(self, slot: PoolMember) -> None:
         session = self._sessions.pop(slot, None)
         if session is not None:
             task = asyncio.get_running_loop().create_task(session.close())

@@ -14,19 +14,25 @@ from typing import Any, Self, TypeVar
 from tritonclient.http import InferResult
 from tritonclient.utils import InferenceServerException
 
+from tarn.client.attempts import CallAttempts
 from tarn.client.control import everywhere, load_call, log_call, trace_call, unload_call
-from tarn.client.course import Course
+from tarn.client.demand_reporter import DemandReporter
 from tarn.client.failing import lost_sequence, one_of, raise_if_error, several, whose_fault
-from tarn.client.fleet import Fleet, Slot
-from tarn.client.options import Options
+from tarn.client.http_connection import (
+    ClientConnection,
+    CutError,
+    HttpResponse,
+    LateError,
+    WireError,
+)
+from tarn.client.options import ClientOptions
+from tarn.client.pool import InstancePool, PoolMember
 from tarn.client.requests import Prepared, inference, plugged
 from tarn.client.sequences import Sequences
-from tarn.client.single import SingleClient, Spoken
+from tarn.client.single import SingleClient, TritonAdapter
 from tarn.client.statistics import summed
-from tarn.client.targets import Target
-from tarn.client.views import Following, Source
-from tarn.client.waiters import Waiters
-from tarn.client.wire import Answer, Connection, CutError, LateError, WireError
+from tarn.client.targets import ServiceAddress
+from tarn.client.views import MasterSource, PoolFollower
 from tarn.clock import SystemClock
 from tarn.errors import RefusedError, TarnError, TimedOutError
 from tarn.follow import FleetCall
@@ -62,7 +68,7 @@ class PendingInference:
             raise TimedOutError("the inference has no result yet") from error
 
 
-class HttpClient(Spoken):
+class HttpClient(TritonAdapter):
     """tritonclient's HTTP client for a fleet. Thread-safe, `close` included.
 
     Each request goes to the less busy of two instances. What is asked of a server rather than of a
@@ -79,30 +85,30 @@ class HttpClient(Spoken):
 
     def __init__(
         self,
-        targets: Iterable[Target] = (),
-        source: Source | None = None,
-        options: Options | None = None,
+        targets: Iterable[ServiceAddress] = (),
+        source: MasterSource | None = None,
+        options: ClientOptions | None = None,
     ) -> None:
         super().__init__()
-        self._options, self._clock = options or Options(), SystemClock()
+        self._options, self._clock = options or ClientOptions(), SystemClock()
         self._tls = self._options.tls
-        self._fleet = Fleet(self._clock)
-        self._fleet.obey(targets)
+        self._fleet = InstancePool(self._clock)
+        self._fleet.set_members(targets)
         self._sequences = Sequences()
         self._lock = threading.Lock()
         self._pool: ThreadPoolExecutor | None = None
         self._own = threading.local()
-        self._in_flight: set[Connection] = set()
+        self._in_flight: set[ClientConnection] = set()
         """On which threads of the pool wait for answers."""
         self._cuts = False
         """Nothing more may begin on these threads."""
         self._pending: set[Future[Any]] = set()
         self._closed, self._pid = False, os.getpid()
         self._source = source
-        self._waiters = Waiters(source, self._fleet)
-        self._following: Following | None = None
+        self._waiters = DemandReporter(source, self._fleet)
+        self._following: PoolFollower | None = None
         if source is not None:
-            self._following = Following(source, self._fleet, self._clock)
+            self._following = PoolFollower(source, self._fleet, self._clock)
             self._following.look()
             self._following.start()
 
@@ -151,7 +157,7 @@ class HttpClient(Spoken):
         pool.shutdown(wait=True)
 
     @property
-    def targets(self) -> tuple[Target, ...]:
+    def targets(self) -> tuple[ServiceAddress, ...]:
         """The instances that may get a request now."""
         return tuple(slot.target for slot in self._fleet.slots)
 
@@ -254,7 +260,7 @@ class HttpClient(Spoken):
         self._everywhere(self._source, call)
         return call.body["settings"]
 
-    def _everywhere(self, source: Source, call: FleetCall) -> None:
+    def _everywhere(self, source: MasterSource, call: FleetCall) -> None:
         self._check()
         limit_s = self._options.control_within_s
         everywhere(source, call, self._clock, limit_s, threading.Event().wait)
@@ -285,7 +291,7 @@ class HttpClient(Spoken):
             raise several(failed, len(asked))
         return said
 
-    def _single(self, slot: Slot) -> SingleClient:
+    def _single(self, slot: PoolMember) -> SingleClient:
         one = SingleClient(slot, self._fleet, self._once)
         if self.plugin() is not None:
             one.register_plugin(self.plugin())
@@ -304,12 +310,12 @@ class HttpClient(Spoken):
 
     # --- the way of one request ---
 
-    def _send(self, request: Prepared) -> Answer:
+    def _send(self, request: Prepared) -> HttpResponse:
         # What comes here only reads: what changes something is asked of every instance.
         return self._balanced(request, repeats=True)[0]
 
-    def _balanced(self, request: Prepared, *, repeats: bool) -> tuple[Answer, Slot]:
-        course = Course(
+    def _balanced(self, request: Prepared, *, repeats: bool) -> tuple[HttpResponse, PoolMember]:
+        course = CallAttempts(
             self._fleet, self._clock, self._options, repeats=repeats, model=request.model
         )
         while True:
@@ -331,7 +337,7 @@ class HttpClient(Spoken):
                 if not again:
                     return answer, slot
 
-    def _at(self, slot: Slot, request: Prepared) -> Answer:
+    def _at(self, slot: PoolMember, request: Prepared) -> HttpResponse:
         """Send *request* to *slot*, where it is counted in flight already."""
         kept, whose = None, None
         answered = False
@@ -353,30 +359,30 @@ class HttpClient(Spoken):
             self._fleet.give_back(slot, kept, answered=answered, model=request.model, whose=whose)
         return answer
 
-    def _connection(self, slot: Slot) -> Connection:
+    def _connection(self, slot: PoolMember) -> ClientConnection:
         while True:
             try:
                 connection = slot.idle.pop()
             except IndexError:
                 return self._connect(slot.target)
-            if isinstance(connection, Connection) and connection.fresh:
+            if isinstance(connection, ClientConnection) and connection.fresh:
                 return connection
             connection.close()
 
-    def _connect(self, target: Target) -> Connection:
+    def _connect(self, target: ServiceAddress) -> ClientConnection:
         if target.tls and self._tls is None:
             self._tls = ssl.create_default_context()
         limits = self._options.connect_within_s, self._options.answer_within_s
-        return Connection(target, *limits, self._tls)
+        return ClientConnection(target, *limits, self._tls)
 
     @contextlib.contextmanager
-    def _once(self, target: Target) -> Iterator[Connection]:
+    def _once(self, target: ServiceAddress) -> Iterator[ClientConnection]:
         """Yield a connection for one request."""
         with self._connect(target) as connection, self._cuttable(connection):
             yield connection
 
     @contextlib.contextmanager
-    def _cuttable(self, connection: Connection) -> Iterator[None]:
+    def _cuttable(self, connection: ClientConnection) -> Iterator[None]:
         """Let `close` cut *connection* meanwhile, where a thread of the pool waits on it."""
         if not getattr(self._own, "pooled", False):
             yield
@@ -391,7 +397,7 @@ class HttpClient(Spoken):
             with self._lock:
                 self._in_flight.discard(connection)
 
-    def _in_sequence(self, request: Prepared) -> Answer:
+    def _in_sequence(self, request: Prepared) -> HttpResponse:
         """Send to where the sequence lives; only its first request may choose, or be refused."""
         home = None if request.starts else self._sequences.home(request.sequence)
         if home is None:

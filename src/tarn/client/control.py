@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tarn.errors import RefusedError
-from tarn.follow import FleetCall, Source, wait_everywhere
+from tarn.follow import FleetCall, MasterSource, wait_everywhere
 from tarn.follow.everywhere import load, log_settings, trace_settings, unload
 from tarn.interfaces import Clock
 
@@ -59,7 +59,7 @@ def log_call(
 
 
 def everywhere(
-    source: Source,
+    source: MasterSource,
     call: FleetCall,
     clock: Clock,
     limit_s: float,

@@ -7,8 +7,8 @@ from typing import TypeVar
 
 from tritonclient.utils import InferenceServerException
 
-from tarn.client.targets import Target
-from tarn.client.wire import Answer, LateError, WireError
+from tarn.client.http_connection import HttpResponse, LateError, WireError
+from tarn.client.targets import ServiceAddress
 from tarn.errors import RefusedError, TarnError, TimedOutError, UnreachableError
 from tarn.triton.answers import Culprit, blame, error_line
 
@@ -19,7 +19,7 @@ T = TypeVar("T")
 OK = 200
 
 
-def raise_if_error(answer: Answer) -> None:
+def raise_if_error(answer: HttpResponse) -> None:
     """Raise what tritonclient raises, when Triton answered with an error."""
     if answer.status_code == OK:
         return
@@ -28,35 +28,35 @@ def raise_if_error(answer: Answer) -> None:
         said = json.loads(text)["error"]
     except (ValueError, KeyError, TypeError):
         raise InferenceServerException(
-            msg=f"the answer {status} has no error in it: {text[:200]}",
+            msg=f"the answer {status} has no error text: {text[:200]}",
             status=status,
             debug_details=text,
         ) from None
     raise InferenceServerException(msg=said, status=status)
 
 
-def whose_fault(answer: Answer) -> Culprit | None:
+def whose_fault(answer: HttpResponse) -> Culprit | None:
     """Return whose fault *answer* is; None: it is a good one."""
     if answer.status_code < HTTPStatus.BAD_REQUEST:
         return None
     return blame(answer.status_code, error_line(answer.body))
 
 
-def single(target: Target, error: WireError) -> TarnError:
+def single(target: ServiceAddress, error: WireError) -> TarnError:
     """Return the error of a request that was for *target* alone."""
     kind = TimedOutError if isinstance(error, LateError) else UnreachableError
     return kind(str(error), where=target.name)
 
 
-def lost_sequence(sequence: object, target: Target, error: WireError) -> TarnError:
+def lost_sequence(sequence: object, target: ServiceAddress, error: WireError) -> TarnError:
     """Return the error of a sequence whose instance did not answer; it has to begin again."""
     if isinstance(error, LateError):
         return single(target, error)
     why = str(error)
     return UnreachableError(
-        f"sequence {sequence!r} lived there, and its state is lost ({why})",
+        f"that instance held the state of sequence {sequence!r}, which is lost ({why})",
         where=target.name,
-        next_step="Begin the sequence again, with sequence_start=True",
+        next_step="Start the sequence again, with sequence_start=True",
     )
 
 
@@ -68,7 +68,7 @@ def one_of(said: Mapping[str, T]) -> T:
     """
     for answer in said.values():
         return answer
-    raise UnreachableError("no instance is in the view, so nothing was done")
+    raise UnreachableError("the view has no instance, so nothing was done")
 
 
 def several(failed: Mapping[str, Exception], of: int) -> TarnError:

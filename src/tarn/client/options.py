@@ -4,7 +4,7 @@ import ssl
 
 import attrs
 
-__all__ = ["Options"]
+__all__ = ["ClientOptions"]
 
 
 def _positive(_self: object, attribute: "attrs.Attribute[float]", value: float) -> None:
@@ -13,7 +13,7 @@ def _positive(_self: object, attribute: "attrs.Attribute[float]", value: float) 
 
 
 @attrs.frozen
-class Options:
+class ClientOptions:
     """What a client's caller may choose; every time is in seconds."""
 
     wait_s: float = attrs.field(default=30.0, validator=attrs.validators.ge(0))

@@ -10,7 +10,7 @@ import attrs
 from tritonclient.http import InferenceServerClient, Request
 from tritonclient.utils import InferenceServerException
 
-from tarn.client.targets import Target
+from tarn.client.targets import ServiceAddress
 from tarn.errors import ConfigError
 
 __all__ = ["Prepared", "inference", "plain", "plugged"]
@@ -44,7 +44,7 @@ class Prepared:
         """Whether the instance matters."""
         return self.sequence not in (0, "")
 
-    def head(self, target: Target) -> bytes:
+    def head(self, target: ServiceAddress) -> bytes:
         """Return the head for *target*.
 
         Raises:

@@ -4,7 +4,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Hashable
 
-from tarn.client.fleet import Slot
+from tarn.client.pool import PoolMember
 
 __all__ = ["Sequences"]
 
@@ -17,14 +17,14 @@ class Sequences:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._homes: OrderedDict[Hashable, Slot] = OrderedDict()
+        self._homes: OrderedDict[Hashable, PoolMember] = OrderedDict()
 
-    def home(self, sequence: Hashable) -> Slot | None:
+    def home(self, sequence: Hashable) -> PoolMember | None:
         """Return where *sequence* lives; None: nowhere yet."""
         with self._lock:
             return self._homes.get(sequence)
 
-    def settle(self, sequence: Hashable, slot: Slot) -> None:
+    def settle(self, sequence: Hashable, slot: PoolMember) -> None:
         """Remember that it lives at *slot*."""
         with self._lock:
             self._homes[sequence] = slot

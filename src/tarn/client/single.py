@@ -7,15 +7,15 @@ from typing import Any
 from tritonclient.http import InferenceServerClient, InferResult
 
 from tarn.client.failing import raise_if_error, single
-from tarn.client.fleet import Fleet, Slot
+from tarn.client.http_connection import ClientConnection, HttpResponse, WireError
+from tarn.client.pool import InstancePool, PoolMember
 from tarn.client.requests import Prepared, inference, plain, plugged
-from tarn.client.targets import Target
-from tarn.client.wire import Answer, Connection, WireError
+from tarn.client.targets import ServiceAddress
 
-__all__ = ["SingleClient", "Spoken"]
+__all__ = ["SingleClient", "TritonAdapter"]
 
 
-class Spoken(InferenceServerClient):  # type: ignore[misc] # tritonclient has no types
+class TritonAdapter(InferenceServerClient):  # type: ignore[misc] # tritonclient has no types
     """tritonclient's methods, over a transport of ours."""
 
     def __init__(self) -> None:
@@ -26,32 +26,34 @@ class Spoken(InferenceServerClient):  # type: ignore[misc] # tritonclient has no
     def __del__(self) -> None:
         """Do nothing: what is open has an owner."""
 
-    def _send(self, request: Prepared) -> Answer:
+    def _send(self, request: Prepared) -> HttpResponse:
         raise NotImplementedError
 
-    def _get(self, request_uri: str, headers: Any, query_params: Any) -> Answer:
+    def _get(self, request_uri: str, headers: Any, query_params: Any) -> HttpResponse:
         return self._send(plain("GET", request_uri, b"", plugged(self, headers), query_params))
 
-    def _post(self, request_uri: str, request_body: Any, headers: Any, query_params: Any) -> Answer:
+    def _post(
+        self, request_uri: str, request_body: Any, headers: Any, query_params: Any
+    ) -> HttpResponse:
         return self._send(
             plain("POST", request_uri, request_body, plugged(self, headers), query_params)
         )
 
 
-class SingleClient(Spoken):
+class SingleClient(TritonAdapter):
     """tritonclient's client of exactly one instance: nothing is balanced, nothing repeated."""
 
     def __init__(
         self,
-        slot: Slot,
-        fleet: Fleet,
-        connect: Callable[[Target], AbstractContextManager[Connection]],
+        slot: PoolMember,
+        fleet: InstancePool,
+        connect: Callable[[ServiceAddress], AbstractContextManager[ClientConnection]],
     ) -> None:
         super().__init__()
         self._slot, self._fleet, self._connect = slot, fleet, connect
 
     @property
-    def target(self) -> Target:
+    def target(self) -> ServiceAddress:
         """The instance."""
         return self._slot.target
 
@@ -65,7 +67,7 @@ class SingleClient(Spoken):
         raise_if_error(answer)
         return InferResult(answer, verbose=False)
 
-    def _send(self, request: Prepared) -> Answer:
+    def _send(self, request: Prepared) -> HttpResponse:
         self._fleet.take_this(self._slot)
         try:
             with self._connect(self.target) as connection:

@@ -11,12 +11,12 @@ import grpc
 from tritonclient.grpc import InferenceServerClient
 from tritonclient.utils import InferenceServerException
 
-from tarn.client.course import Course
-from tarn.client.fleet import Fleet, Slot
-from tarn.client.options import Options
-from tarn.client.targets import Target
-from tarn.client.views import Following, Source
-from tarn.client.waiters import Waiters
+from tarn.client.attempts import CallAttempts
+from tarn.client.demand_reporter import DemandReporter
+from tarn.client.options import ClientOptions
+from tarn.client.pool import InstancePool, PoolMember
+from tarn.client.targets import ServiceAddress
+from tarn.client.views import MasterSource, PoolFollower
 from tarn.clock import SystemClock
 from tarn.errors import ConfigError, RefusedError, TimedOutError, UnreachableError
 from tarn.triton.answers import GRPC_STATUS, Culprit, blame
@@ -47,24 +47,24 @@ class GrpcClient:
 
     def __init__(
         self,
-        targets: Iterable[Target] = (),
-        source: Source | None = None,
-        options: Options | None = None,
+        targets: Iterable[ServiceAddress] = (),
+        source: MasterSource | None = None,
+        options: ClientOptions | None = None,
         roots: bytes | None = None,
     ) -> None:
-        self._options, self._clock = options or Options(), SystemClock()
+        self._options, self._clock = options or ClientOptions(), SystemClock()
         targets = tuple(targets)
         self._credentials = _credentials(targets, self._options, roots)
-        self._fleet = Fleet(self._clock)
-        self._fleet.obey(targets)
+        self._fleet = InstancePool(self._clock)
+        self._fleet.set_members(targets)
         self._lock = threading.Lock()
-        self._clients: dict[Slot, Any] = {}
+        self._clients: dict[PoolMember, Any] = {}
         self._closed, self._pid = False, os.getpid()
-        self._waiters = Waiters(source, self._fleet)
-        self._following: Following | None = None
+        self._waiters = DemandReporter(source, self._fleet)
+        self._following: PoolFollower | None = None
         self._fleet.listen(self._tidy)
         if source is not None:
-            self._following = Following(source, self._fleet, self._clock)
+            self._following = PoolFollower(source, self._fleet, self._clock)
             self._following.look()
             self._following.start()
 
@@ -89,7 +89,7 @@ class GrpcClient:
             client.close()
 
     @property
-    def targets(self) -> tuple[Target, ...]:
+    def targets(self) -> tuple[ServiceAddress, ...]:
         """The instances that may get a request now."""
         return tuple(slot.target for slot in self._fleet.slots)
 
@@ -147,7 +147,7 @@ class GrpcClient:
                 whose = _whose_fault(error)
                 if heard and error.status() == _CUT:
                     raise UnreachableError(
-                        f"the stream was cut after its begin ({error.message()})",
+                        f"the stream was cut after it had begun ({error.message()})",
                         where=slot.target.name,
                     ) from error
                 self._failed(course, slot, error)
@@ -172,12 +172,12 @@ class GrpcClient:
         finally:
             self._give_back(slot, answered=False)
 
-    def _course(self, named: dict[str, Any], model: str = "") -> Course:
+    def _course(self, named: dict[str, Any], model: str = "") -> CallAttempts:
         alone = named.get("sequence_id", 0) in (0, "")
         repeats = self._options.retry_resets and alone
-        return Course(self._fleet, self._clock, self._options, repeats=repeats, model=model)
+        return CallAttempts(self._fleet, self._clock, self._options, repeats=repeats, model=model)
 
-    def _take(self, course: Course) -> Slot:
+    def _take(self, course: CallAttempts) -> PoolMember:
         while True:
             self._check()
             slot = course.take()
@@ -188,7 +188,9 @@ class GrpcClient:
             with self._waiters.one():
                 self._fleet.wait(left_s)
 
-    def _failed(self, course: Course, slot: Slot, error: InferenceServerException) -> None:
+    def _failed(
+        self, course: CallAttempts, slot: PoolMember, error: InferenceServerException
+    ) -> None:
         """Return when the request may be asked of another one; raise when not."""
         if error.status() == _LATE:
             if course.spared(slot, _whose_fault(error)):
@@ -206,13 +208,13 @@ class GrpcClient:
         course.cut(slot, error.message())
 
     def _give_back(
-        self, slot: Slot, *, answered: bool, model: str = "", whose: Culprit | None = None
+        self, slot: PoolMember, *, answered: bool, model: str = "", whose: Culprit | None = None
     ) -> None:
         self._fleet.give_back(slot, None, answered=answered, model=model, whose=whose)
         if slot.gone:
             self._tidy()
 
-    def _client(self, slot: Slot) -> Any:
+    def _client(self, slot: PoolMember) -> Any:
         with self._lock:
             self._check()  # within the lock: `close` ends what was made before, and nothing later
             client = self._clients.get(slot)
@@ -220,13 +222,13 @@ class GrpcClient:
                 client = self._clients[slot] = self._channel(slot.target)
             return client
 
-    def _channel(self, target: Target) -> Any:
+    def _channel(self, target: ServiceAddress) -> Any:
         """Return tritonclient's client of *target*: encrypted where its address says https."""
         credentials = self._credentials if target.tls else None
         return InferenceServerClient(target.grpc_address, creds=credentials)
 
     @contextlib.contextmanager
-    def _one_stream(self, target: Target) -> "Iterator[_Answers]":
+    def _one_stream(self, target: ServiceAddress) -> "Iterator[_Answers]":
         client = self._channel(target)
         try:
             yield _Answers(client, target, self._options.answer_within_s)
@@ -252,7 +254,7 @@ class GrpcClient:
 class _Answers:
     """The answers of one stream, one after another."""
 
-    def __init__(self, client: Any, target: Target, answer_within_s: float) -> None:
+    def __init__(self, client: Any, target: ServiceAddress, answer_within_s: float) -> None:
         self._client, self._target, self._within_s = client, target, answer_within_s
         self._heard: queue.Queue[tuple[Any, Any]] = queue.Queue()
         client.start_stream(lambda result, error: self._heard.put((result, error)))
@@ -289,7 +291,9 @@ def _whose_fault(error: InferenceServerException) -> Culprit | None:
     return None if whose is Culprit.SERVER and error.status() == _CUT else whose
 
 
-def _credentials(targets: Iterable[Target], options: Options, roots: bytes | None) -> Any:
+def _credentials(
+    targets: Iterable[ServiceAddress], options: ClientOptions, roots: bytes | None
+) -> Any:
     """Return what encrypts the channels to those of *targets* with https; None: there are none."""
     encrypted = [target for target in targets if target.tls]
     if not encrypted:
@@ -297,13 +301,13 @@ def _credentials(targets: Iterable[Target], options: Options, roots: bytes | Non
     for target in encrypted:
         if target.path:
             raise ConfigError(
-                f"'{target.url}' has a path, which gRPC has no place for",
-                right="Right would be 'https://host:port'",
+                f"'{target.url}' has a path, and a gRPC address has none",
+                right="Expected 'https://host:port'",
             )
     if options.tls is not None:
         raise ConfigError(
-            "gRPC takes no ssl.SSLContext, and its addresses have https",
-            right="Right would be ca=FILE, with the authorities in PEM",
-            next_step="Give the file as ca; without, gRPC's own authorities are believed",
+            "gRPC does not take an ssl.SSLContext, and its addresses begin with https",
+            right="Expected ca=FILE, with the authorities in PEM",
+            next_step="Pass the file as ca; without it, gRPC trusts its own list of authorities",
         )
     return grpc.ssl_channel_credentials(roots)

@@ -7,13 +7,13 @@ import attrs
 from tarn.domain.address import host_port
 from tarn.errors import ConfigError
 
-__all__ = ["Target", "parse"]
+__all__ = ["ServiceAddress", "parse"]
 
-RIGHT = "Right would be 'host:port', 'http://host:port' or 'https://host:port/path'"
+RIGHT = "Expected 'host:port', 'http://host:port' or 'https://host:port/path'"
 
 
 @attrs.frozen(order=True, cache_hash=True)
-class Target:
+class ServiceAddress:
     """One HTTP service; equal only when it is the same instance at the same address."""
 
     host: str
@@ -47,7 +47,7 @@ class Target:
         return f"{self.instance_id} at {self.address}" if self.instance_id else self.address
 
 
-def parse(text: str) -> Target:
+def parse(text: str) -> ServiceAddress:
     """Read ``host:port`` or a URL.
 
     Raises:
@@ -57,12 +57,12 @@ def parse(text: str) -> Target:
         parts = urlsplit(text if "://" in text else f"http://{text}")
         host, port = parts.hostname, parts.port
     except ValueError as error:
-        raise ConfigError(f"'{text}' is no address: {error}", right=RIGHT) from error
+        raise ConfigError(f"'{text}' is not an address: {error}", right=RIGHT) from error
     if parts.scheme not in {"http", "https"} or not host or parts.query or parts.fragment:
-        raise ConfigError(f"'{text}' is no address of a Triton", right=RIGHT)
+        raise ConfigError(f"'{text}' is not the address of a Triton", right=RIGHT)
     if parts.username is not None or parts.password is not None:
         raise ConfigError("an address with a user or a password is not supported", right=RIGHT)
     tls = parts.scheme == "https"
     if port is None and "://" not in text:
         raise ConfigError(f"'{text}' has no port", right=RIGHT)
-    return Target(host, port or (443 if tls else 80), path=parts.path.strip("/"), tls=tls)
+    return ServiceAddress(host, port or (443 if tls else 80), path=parts.path.strip("/"), tls=tls)

@@ -2,20 +2,19 @@
 
 from collections.abc import Iterator
 
-from tarn.client.fleet import Fleet
-from tarn.client.targets import Target
+from tarn.client.pool import InstancePool
+from tarn.client.targets import ServiceAddress
 from tarn.domain import DiscoveryView
 from tarn.errors import UnreachableError
-from tarn.follow import Following as FollowingView
-from tarn.follow import Master, Source
+from tarn.follow import Master, MasterSource, ViewFollower
 from tarn.follow.views import NO_PUSH_FOR_S, POLL_EVERY_S
 from tarn.interfaces import Clock
 
-__all__ = ["NO_PUSH_FOR_S", "Following", "Source"]
+__all__ = ["NO_PUSH_FOR_S", "MasterSource", "PoolFollower"]
 
 
-class Following(FollowingView):
-    """One thread that keeps a `Fleet` like the view of a master.
+class PoolFollower(ViewFollower):
+    """One thread that keeps a `InstancePool` like the view of a master.
 
     Args:
         source: Finds the master, again after each loss.
@@ -25,12 +24,19 @@ class Following(FollowingView):
     """
 
     def __init__(
-        self, source: Source, fleet: Fleet, clock: Clock, *, poll_every_s: float = POLL_EVERY_S
+        self,
+        source: MasterSource,
+        fleet: InstancePool,
+        clock: Clock,
+        *,
+        poll_every_s: float = POLL_EVERY_S,
     ) -> None:
-        def obey(view: DiscoveryView) -> None:
-            (fleet.obey if view.complete else fleet.add)(tuple(_targets(view)))
+        def apply_view(view: DiscoveryView) -> None:
+            (fleet.set_members if view.complete else fleet.add)(tuple(_targets(view)))
 
-        super().__init__(source, obey, clock, poll_every_s=poll_every_s, thread="tarn-client-view")
+        super().__init__(
+            source, apply_view, clock, poll_every_s=poll_every_s, thread="tarn-client-view"
+        )
         self._named_by_url = isinstance(source, Master)
 
     def look(self) -> None:
@@ -47,11 +53,12 @@ class Following(FollowingView):
             raise UnreachableError(
                 error.found,
                 where=error.where,
-                next_step="A master is named with http://; a single Triton without: 'host:port'",
+                next_step="Write a master's address with http://, and a single Triton's without: "
+                "'host:port'",
             ) from error
 
 
-def _targets(view: DiscoveryView) -> Iterator[Target]:
+def _targets(view: DiscoveryView) -> Iterator[ServiceAddress]:
     for member in view.members:
         at = member.endpoint
-        yield Target(at.host, at.http_port, member.instance_id, at.grpc_port)
+        yield ServiceAddress(at.host, at.http_port, member.instance_id, at.grpc_port)

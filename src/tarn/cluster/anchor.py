@@ -7,7 +7,7 @@ __all__ = ["anchor"]
 
 
 def anchor(url: str, words: str) -> str:
-    """Return a link to *url* as HTML; *words* alone where it is no web address."""
+    """Return a link to *url* as HTML; *words* alone where it is not a web address."""
     if urlsplit(url).scheme not in ("http", "https"):
         return escape(words)
     to, said = escape(url, quote=True), escape(words)

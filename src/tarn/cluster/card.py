@@ -10,8 +10,14 @@ from html import escape
 from typing import Any
 
 from tarn.cluster.anchor import anchor
-from tarn.cluster.cause import Cause, age, first_words, instance_reason, instance_state
 from tarn.cluster.explain import causes
+from tarn.cluster.reported_issue import (
+    ReportedIssue,
+    age,
+    first_words,
+    instance_reason,
+    instance_state,
+)
 from tarn.cluster.sizes import read_off, settings_words
 from tarn.cluster.table import limits_words, moment
 from tarn.domain import CODES
@@ -32,7 +38,7 @@ __all__ = [
 Row = Mapping[str, Any]
 
 MOST_ROWS = 50
-"""A notebook is no place for a thousand lines."""
+"""A notebook is not a place for a thousand lines."""
 _COLOURS = {
     "ready": "#16a34a",
     "requested": "#3b82f6",
@@ -188,7 +194,7 @@ def decisions(items: Iterable[Row]) -> str:
 
 
 def rows(heads: Sequence[str], table: Sequence[Sequence[object]]) -> str:
-    """Return an HTML table; a column that is empty in every row is left out, so is no row."""
+    """Return an HTML table; a column that is empty in every row is left out, no row is."""
     if not table:
         return ""
     kept = [i for i in range(len(heads)) if any(row[i] not in (None, "") for row in table)]
@@ -254,7 +260,7 @@ def _facts(status: Row, api: str | None) -> str:
     return _div(_DIM, said + where + page)
 
 
-def _list(found: Sequence[Cause]) -> str:
+def _list(found: Sequence[ReportedIssue]) -> str:
     if not found:
         return ""
     style = f"margin:10px 0 0 0;padding:8px 0 0 0;border-top:{_LINE};list-style:none"
@@ -262,7 +268,7 @@ def _list(found: Sequence[Cause]) -> str:
     return f"<ul style='{style}'>{items}</ul>"
 
 
-def _cause(cause: Cause) -> str:
+def _cause(cause: ReportedIssue) -> str:
     if not cause.step:
         return _marked(cause.found)
     step = f"<span style='{_DIM}'>{_marked(cause.step)}</span>"

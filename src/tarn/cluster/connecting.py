@@ -6,9 +6,9 @@ from typing import cast
 
 from tarn import config
 from tarn.cluster.entries import reference
+from tarn.cluster.environment import ClusterEnvironment, current_environment
 from tarn.cluster.handle import Cluster
 from tarn.cluster.link import NOT_RUNNING_STEP
-from tarn.cluster.surroundings import Surroundings, here
 from tarn.domain import Epoch
 from tarn.errors import NotFoundError, TarnError, UnreachableError
 from tarn.hookspecs import RuntimeFactory
@@ -20,7 +20,7 @@ _NOT_HERE = ("TARN-3120", "TARN-3121", "TARN-3122", "TARN-6001")
 """This machine has no client of that runtime, so nothing of it can be meant."""
 
 
-def connect(name: str, *, surroundings: Surroundings | None = None) -> Cluster:
+def connect(name: str, *, environment: ClusterEnvironment | None = None) -> Cluster:
     """Return a cluster that was started before, here or in another process, by its name.
 
     One of which nothing is kept here is looked for where masters run on other machines. One that
@@ -30,7 +30,7 @@ def connect(name: str, *, surroundings: Surroundings | None = None) -> Cluster:
         NotFoundError: This user has no cluster of that name.
         UnreachableError: A runtime that might know it could not be asked.
     """
-    around = surroundings or here()
+    around = environment or current_environment()
     cluster, directory = Cluster.named(name, around), around.paths.cluster(name)
     kept, spec = reference(directory) is not None, (directory / "spec.yaml").is_file()
     if spec and (kept or _knows(cluster.source.deployer, name)):
@@ -41,22 +41,22 @@ def connect(name: str, *, surroundings: Surroundings | None = None) -> Cluster:
     if kept:
         return cluster
     if silent:
-        raise UnreachableError(f"whether cluster '{name}' runs is not known: {silent}")
+        raise UnreachableError(f"it is not known whether cluster '{name}' runs: {silent}")
     raise NotFoundError(
         f"cluster '{name}' does not run",
         next_step=NOT_RUNNING_STEP,
     )
 
 
-def remembered(name: str, *, surroundings: Surroundings | None = None) -> Cluster:
+def remembered(name: str, *, environment: ClusterEnvironment | None = None) -> Cluster:
     """Return a cluster as `connect` does, or one that is over and left nothing but logs here.
 
     Raises:
         NotFoundError, UnreachableError: As `connect`.
     """
-    around = surroundings or here()
+    around = environment or current_environment()
     try:
-        return connect(name, surroundings=around)
+        return connect(name, environment=around)
     except NotFoundError:
         if not (around.paths.cluster(name) / "logs").is_dir():
             raise
@@ -72,7 +72,7 @@ def _knows(deployer: Deployer, name: str) -> bool:
     return deployer.find(name) is not None or deployer.ended(name) is not None
 
 
-def _who_knows(name: str, around: Surroundings) -> tuple[Deployer | None, str]:
+def _who_knows(name: str, around: ClusterEnvironment) -> tuple[Deployer | None, str]:
     """Return who knows a cluster *name* that runs or ran, and why others could not be asked.
 
     Runtimes whose masters run on other machines are asked: the one that ``./tarn.yaml`` names,
@@ -93,7 +93,7 @@ def _who_knows(name: str, around: Surroundings) -> tuple[Deployer | None, str]:
     return None, "; ".join(silent)
 
 
-def _runtimes(name: str, around: Surroundings) -> Iterator[tuple[str, Mapping[str, object]]]:
+def _runtimes(name: str, around: ClusterEnvironment) -> Iterator[tuple[str, Mapping[str, object]]]:
     """Yield runtimes that reach beyond this machine, with options."""
     factories = cast("Mapping[str, RuntimeFactory]", around.plugins().offers("runtime"))
     offered = {

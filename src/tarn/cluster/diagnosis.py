@@ -6,16 +6,16 @@ import attrs
 
 from tarn.cluster import card
 from tarn.cluster.table import columns
-from tarn.doctor import Result, State, totals, worst_last
+from tarn.doctor import CheckState, Result, totals, worst_last
 from tarn.interfaces import Finding
 
 __all__ = ["Diagnosis"]
 
 _DOTS = {
-    State.OK: "ready",
-    State.UNKNOWN: "stopped",
-    State.WARNING: "warning",
-    State.ERROR: "failed",
+    CheckState.OK: "ready",
+    CheckState.UNKNOWN: "stopped",
+    CheckState.WARNING: "warning",
+    CheckState.ERROR: "failed",
 }
 """The colours of a card, by the states that have them there."""
 
@@ -50,7 +50,7 @@ class Diagnosis:
 
     def __str__(self) -> str:
         """Return what was seen, then what is wrong; without the summary."""
-        quiet = [one for one in self.results if one.state in (State.OK, State.UNKNOWN)]
+        quiet = [one for one in self.results if one.state in (CheckState.OK, CheckState.UNKNOWN)]
         wrong = [one for one in worst_last(self.results) if one.findings]
         table = columns(("STATE", "CHECK", "SEEN"), [(o.state, o.check, o.seen) for o in quiet])
         parts = [table] if quiet else []
@@ -73,7 +73,7 @@ class Diagnosis:
             if not one.findings
         ]
         return (
-            card.line(self.summary, _DOTS[worst_first[0].state if worst_first else State.OK])
+            card.line(self.summary, _DOTS[worst_first[0].state if worst_first else CheckState.OK])
             + card.rows(("check", "code", "what", "why it matters", "fix"), wrong)
             + card.rows(("check", "seen"), quiet)
         )
@@ -83,13 +83,13 @@ def _words(result: Result, number: int) -> tuple[str, str]:
     return "" if number else result.matters, result.findings[number].next_step
 
 
-def _counted(count: int, state: State) -> str:
-    plural = "s" if state in (State.ERROR, State.WARNING) and count != 1 else ""
+def _counted(count: int, state: CheckState) -> str:
+    plural = "s" if state in (CheckState.ERROR, CheckState.WARNING) and count != 1 else ""
     return f"{count} {state}{plural}"
 
 
 def _block(result: Result) -> Iterator[str]:
-    """Yield the lines of one check that found something: what, why it matters, how to mend it."""
+    """Yield the lines of one check that found something: what, why it matters, how to fix it."""
     yield f"{result.state}: {result.check}"
     for number, finding in enumerate(result.findings):
         yield f"  what  {_what(finding)} [{finding.code}]"
@@ -109,6 +109,6 @@ def _sentence(text: str) -> str:
 def levels(findings: Sequence[Finding]) -> str:
     """Return how many errors and warnings there are."""
     errors = sum(finding.fatal for finding in findings)
-    counts = ((errors, State.ERROR), (len(findings) - errors, State.WARNING))
+    counts = ((errors, CheckState.ERROR), (len(findings) - errors, CheckState.WARNING))
     said = ", ".join(_counted(count, state) for count, state in counts if count)
     return said or "nothing to say"

@@ -3,17 +3,17 @@
 from collections.abc import Mapping
 from typing import Any
 
-from tarn.cluster.cause import Cause, first_words
+from tarn.cluster.reported_issue import ReportedIssue, first_words
 from tarn.cluster.table import moment
 from tarn.interfaces import Ending
 
-__all__ = ["ENDED", "about_end", "is_over", "over"]
+__all__ = ["ENDED", "about_end", "ended_status", "is_over"]
 
 ENDED = "TARN-4004"
 """Code of the status of a cluster that is over."""
 
 
-def over(ending: Ending) -> Mapping[str, Any]:
+def ended_status(ending: Ending) -> Mapping[str, Any]:
     """Return the status of a cluster that ended as *ending* says."""
     return {
         "name": ending.name,
@@ -38,9 +38,9 @@ def is_over(status: Mapping[str, Any]) -> bool:
     return status.get("code") == ENDED
 
 
-def about_end(status: Mapping[str, Any]) -> Cause:
+def about_end(status: Mapping[str, Any]) -> ReportedIssue:
     """Return how a cluster that is over ended, and what can be done."""
     name, at = status["name"], status.get("ended_at")
     found = f"{name} {status['state']}" + (f" at {moment(at)}" if at else "")
-    step = f"`tarn up` starts it anew; `tarn logs -c {name}` shows what it wrote."
-    return Cause(name, f"{found}: {first_words(status['reason'])}", step, ENDED)
+    step = f"`tarn up` starts it again; `tarn logs -c {name}` shows what it wrote."
+    return ReportedIssue(name, f"{found}: {first_words(status['reason'])}", step, ENDED)

@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tarn.cluster.entries import kept_ref
+from tarn.cluster.environment import ClusterEnvironment
 from tarn.cluster.link import Link
-from tarn.cluster.surroundings import Surroundings
 from tarn.domain import ClusterState
 from tarn.domain.memory import KEEP_EVENTS
 from tarn.errors import LaunchError, NotFoundError, TarnError, TimedOutError, UnreachableError
@@ -20,7 +20,7 @@ SILENT_AFTER_S = 10.0
 Hear = Callable[[Progress], None]
 
 
-def bring_down(link: Link, surroundings: Surroundings, timeout_s: float, hear: Hear) -> str:
+def bring_down(link: Link, environment: ClusterEnvironment, timeout_s: float, hear: Hear) -> str:
     """End the cluster, and return in words what was done; idempotent.
 
     A later cluster of the same name is left alone.
@@ -31,8 +31,8 @@ def bring_down(link: Link, surroundings: Surroundings, timeout_s: float, hear: H
     """
     ref = link.find()
     if ref is None:
-        return _clear(link, surroundings)
-    return _Fall(link, surroundings, ref, hear).watch(timeout_s)
+        return _clear(link, environment)
+    return _Fall(link, environment, ref, hear).watch(timeout_s)
 
 
 def never_served(link: Link) -> bool:
@@ -58,16 +58,16 @@ class _Fall:
     """One cluster that ends, and what was last heard of it."""
 
     def __init__(
-        self, link: Link, surroundings: Surroundings, ours: ClusterRef, hear: Hear
+        self, link: Link, environment: ClusterEnvironment, ours: ClusterRef, hear: Hear
     ) -> None:
-        self._link, self._surroundings, self._ours, self._hear = link, surroundings, ours, hear
-        self._heard_s = surroundings.clock.now_s()
+        self._link, self._environment, self._ours, self._hear = link, environment, ours, hear
+        self._heard_s = environment.clock.now_s()
         self._asked = False
         self._last: Mapping[str, Any] = {}
 
     def watch(self, timeout_s: float) -> str:
         """Return in words how it ended; see `bring_down`."""
-        link, clock = self._link, self._surroundings.clock
+        link, clock = self._link, self._environment.clock
         until_s = clock.now_s() + timeout_s
         there: bool | None = True
         while there is not False:
@@ -77,7 +77,7 @@ class _Fall:
                 return _by_force(link, self._ours)
             if clock.now_s() >= until_s:
                 raise _too_late(link.name, timeout_s, self._last)
-            self._surroundings.rest(LOOK_EVERY_S)
+            self._environment.rest(LOOK_EVERY_S)
             there = self._there()
         link.deployer.end(self._ours)  # it has ended; what this machine keeps of it goes too
         return f"cluster '{link.name}' ended"
@@ -91,7 +91,7 @@ class _Fall:
         except (LaunchError, NotFoundError, UnreachableError, TimedOutError):
             self._hear(Progress("draining", "waiting for the master to end"))
             return
-        self._heard_s = self._surroundings.clock.now_s()
+        self._heard_s = self._environment.clock.now_s()
         self._hear(Progress("draining", _left(self._last)))
 
     def _there(self) -> bool | None:
@@ -104,12 +104,12 @@ class _Fall:
 
 
 def _left(status: Mapping[str, Any]) -> str:
-    """Return how many instances are left, and whose word is waited for."""
+    """Return how many instances are left, and whose acknowledgement is missing."""
     instances = status.get("instances", ())
     waits = (item.get("waits") or {} for item in instances)
     names = {name for each in waits for name in each.get("followers") or ()}
     left = "1 instance left" if len(instances) == 1 else f"{len(instances)} instances left"
-    return f"{left}, waits for the word of {', '.join(sorted(names))}" if names else left
+    return f"{left}, waiting for {', '.join(sorted(names))} to acknowledge" if names else left
 
 
 def _another(ref: ClusterRef, ours: ClusterRef) -> bool:
@@ -120,10 +120,10 @@ def _another(ref: ClusterRef, ours: ClusterRef) -> bool:
     return bool(one and other and one != other)  # 0: its reference could not be read
 
 
-def _clear(link: Link, surroundings: Surroundings) -> str:
+def _clear(link: Link, environment: ClusterEnvironment) -> str:
     """Remove what a cluster left that ended without us: its secrets are kept for nobody."""
     ending = link.deployer.ended(link.name)
-    kept = kept_ref(surroundings.paths.cluster(link.name))
+    kept = kept_ref(environment.paths.cluster(link.name))
     left = [] if ending is None else [ending.ref]
     if kept is not None and (ending is None or kept.application_id != ending.ref.application_id):
         left.append(kept)
@@ -137,8 +137,8 @@ def _clear(link: Link, surroundings: Surroundings) -> str:
 def _by_force(link: Link, ref: ClusterRef) -> str:
     link.deployer.end(ref)
     return (
-        f"cluster '{link.name}' ended by force: its master did not answer"
-        f" for {SILENT_AFTER_S:g} s, so what still ran was cut"
+        f"cluster '{link.name}' ended by force: its master did not answer for "
+        f"{SILENT_AFTER_S:g} s, so instances that still ran were killed"
     )
 
 
@@ -147,5 +147,5 @@ def _too_late(name: str, timeout_s: float, last: Mapping[str, Any]) -> TimedOutE
     return TimedOutError(
         f"not ended after {timeout_s:g} s; still there: {left or 'the master'}",
         where=name,
-        next_step="It goes on draining by itself; `tarn down` again waits longer.",
+        next_step="It goes on draining; run `tarn down` again to wait longer.",
     )

@@ -7,16 +7,16 @@ from typing import Any
 import attrs
 
 from tarn import config
-from tarn.cluster.surroundings import Surroundings
+from tarn.cluster.environment import ClusterEnvironment
 from tarn.domain import Epoch
 from tarn.errors import ConfigError, NotFoundError, TarnError
 from tarn.interfaces import ClusterRef
 
-__all__ = ["Entry", "choose", "entries", "kept_ref", "reference"]
+__all__ = ["ClusterEntry", "choose", "entries", "kept_ref", "reference"]
 
 
 @attrs.frozen
-class Entry:
+class ClusterEntry:
     """One cluster as its ``ref.json`` tells of it; whether it still runs is another question."""
 
     name: str
@@ -26,12 +26,12 @@ class Entry:
     started_at: float = 0.0
 
 
-def reference(directory: Path) -> Entry | None:
+def reference(directory: Path) -> ClusterEntry | None:
     """Return what ``ref.json`` in *directory* says; None when there is none, or it is half."""
     plain = _plain(directory)
     if plain is None:
         return None
-    return Entry(
+    return ClusterEntry(
         directory.name,
         directory,
         str(plain.get("runtime") or ""),
@@ -74,9 +74,9 @@ def _plain(directory: Path) -> dict[str, Any] | None:
     return plain if isinstance(plain, dict) else None
 
 
-def entries(surroundings: Surroundings) -> tuple[Entry, ...]:
+def entries(environment: ClusterEnvironment) -> tuple[ClusterEntry, ...]:
     """Return the clusters that were started and not ended, by name."""
-    root = surroundings.paths.home / "clusters"
+    root = environment.paths.home / "clusters"
     try:
         directories = sorted(path for path in root.iterdir() if path.is_dir())
     except (FileNotFoundError, NotADirectoryError):
@@ -86,7 +86,7 @@ def entries(surroundings: Surroundings) -> tuple[Entry, ...]:
     return tuple(found for path in directories if (found := reference(path)) is not None)
 
 
-def choose(surroundings: Surroundings, folder: Path = Path()) -> str:
+def choose(environment: ClusterEnvironment, folder: Path = Path()) -> str:
     """Return the cluster that is meant when none is named.
 
     The name in *folder*'s ``tarn.yaml``; else the only one that this user has.
@@ -96,9 +96,9 @@ def choose(surroundings: Surroundings, folder: Path = Path()) -> str:
         ConfigError: There are several.
     """
     if (folder / "tarn.yaml").is_file():
-        loaded = config.load(folder / "tarn.yaml", environ=surroundings.environ)
+        loaded = config.load(folder / "tarn.yaml", environ=environment.environ)
         return loaded.spec.name
-    names = [one.name for one in entries(surroundings)]
+    names = [one.name for one in entries(environment)]
     if not names:
         raise NotFoundError(
             "no cluster runs, and there is no tarn.yaml here",
@@ -107,7 +107,7 @@ def choose(surroundings: Surroundings, folder: Path = Path()) -> str:
     if len(names) > 1:
         raise ConfigError(
             f"several clusters run: {', '.join(names)}",
-            right="One must be named.",
+            right="Name one of them.",
             next_step=f"For example: -c {names[0]}",
         )
     return names[0]

@@ -11,13 +11,13 @@ from pathlib import Path
 from tarn import doctor, release
 from tarn.cluster import stores
 from tarn.cluster.diagnosis import Diagnosis
+from tarn.cluster.environment import ClusterEnvironment
 from tarn.cluster.link import Link
 from tarn.cluster.reaching import reach
 from tarn.cluster.scraping import scrapable
 from tarn.cluster.staging import examined, guessed
-from tarn.cluster.surroundings import Surroundings
 from tarn.domain import ClusterSpec
-from tarn.interfaces import Check, Deployer, Finding, Looked, Paths, Progress
+from tarn.interfaces import Check, CheckResult, Deployer, Finding, Paths, Progress
 from tarn.plain import masked, pasted
 from tarn.plugins import Plugins
 from tarn.triton import mounts
@@ -32,7 +32,7 @@ _LITTLE, _TOO_LITTLE = 1 * _GIB, 64 * 2**20
 
 def around_spec(
     spec: ClusterSpec,
-    around: Surroundings,
+    around: ClusterEnvironment,
     hear: Callable[[Progress], None] | None = None,
     *,
     probe: bool,
@@ -54,7 +54,7 @@ def around_spec(
 class _Client:
     """Gives the client side of a spec's runtime: several checks ask at once, and one is made."""
 
-    def __init__(self, spec: ClusterSpec, around: Surroundings) -> None:
+    def __init__(self, spec: ClusterSpec, around: ClusterEnvironment) -> None:
         self._runtime, self._around = spec.runtime, around
         self._turn = threading.Lock()
         self._made: Deployer | None = None
@@ -68,11 +68,11 @@ class _Client:
 
 def offers(
     spec: ClusterSpec,
-    around: Surroundings,
+    around: ClusterEnvironment,
     link: Link,
     *,
     probe: bool,
-) -> tuple[doctor.Offered, ...]:
+) -> tuple[doctor.OfferedCheck, ...]:
     """Return everything that is looked at around *spec*, in the order in which it is told.
 
     Args:
@@ -85,14 +85,14 @@ def offers(
     brought = plugins.doctor_checks(spec, context)
     probes = plugins.doctor_probes(spec, context) if probe else ()
     return (
-        *(doctor.Offered(_US, check) for check in _before(around)),
-        *(doctor.Offered(plugin, check) for plugin, check in brought),
-        *(doctor.Offered(_US, check) for check in _preflight(spec, around, link)),
-        *(doctor.Offered(plugin, check) for plugin, check in probes),
+        *(doctor.OfferedCheck(_US, check) for check in _before(around)),
+        *(doctor.OfferedCheck(plugin, check) for plugin, check in brought),
+        *(doctor.OfferedCheck(_US, check) for check in _preflight(spec, around, link)),
+        *(doctor.OfferedCheck(plugin, check) for plugin, check in probes),
     )
 
 
-def _before(around: Surroundings) -> Iterator[Check]:
+def _before(around: ClusterEnvironment) -> Iterator[Check]:
     yield Check(
         "this TARN",
         "Another project's library is also called `tarn`: where it is installed, it takes the "
@@ -106,33 +106,33 @@ def _before(around: Surroundings) -> Iterator[Check]:
     )
 
 
-def _preflight(spec: ClusterSpec, around: Surroundings, link: Link) -> Iterator[Check]:
+def _preflight(spec: ClusterSpec, around: ClusterEnvironment, link: Link) -> Iterator[Check]:
     """Yield what `tarn up` looks at before it starts anything; last, as it tells much again."""
     plugins = around.plugins()
 
-    def start() -> Looked:
+    def start() -> CheckResult:
         if link.find() is not None:
-            return Looked(f"'{spec.name}' runs, and what runs holds what it needs")
+            return CheckResult(f"'{spec.name}' is running and holds what it needs")
         found = link.deployer.check(spec)
-        return Looked("" if found else "nothing is in the way", found)
+        return CheckResult("" if found else "nothing prevents a start", found)
 
     if spec.models.repository:
         yield Check(
             "model repository",
-            "Instances serve what lies in it.",
+            "Instances serve the models in it.",
             lambda: repository(spec, plugins, around.environ),
         )
     if spec.secrets:
         yield Check(
             "secrets",
-            "Instances get them as environment variables; while one cannot be read, nothing is "
-            "started.",
+            "Instances get them as environment variables; nothing starts while one of them "
+            "cannot be read.",
             lambda: secrets(spec, around),
             within_s=90.0,  # each store that Hadoop reads starts a Java
         )
     yield Check(
         "what else `tarn up` looks at",
-        "While an error stands there, nothing is started.",
+        "Nothing starts while there is an error here.",
         start,
         within_s=120.0,  # a runtime far away is asked several things, one after the other
     )
@@ -143,33 +143,33 @@ def _preflight(spec: ClusterSpec, around: Surroundings, link: Link) -> Iterator[
     )
     yield Check(
         "metrics",
-        "A Prometheus, alerts and dashboards are blind without them.",
+        "Prometheus, alerts and dashboards have no data without them.",
         lambda: scrapable(link),
     )
 
 
-def repository(spec: ClusterSpec, plugins: Plugins, environ: Mapping[str, str]) -> Looked:
+def repository(spec: ClusterSpec, plugins: Plugins, environ: Mapping[str, str]) -> CheckResult:
     """Look at the models as far as this machine can see them, and say how far that is."""
     found = tuple(examined(spec, plugins, environ))
     if found:
-        return Looked("", found)
+        return CheckResult("", found)
     staged, shown = guessed(spec, plugins), masked(spec.models.repository)
     if staged.kind == "localize":
-        return Looked(f"{shown}, which the nodes fetch themselves")
+        return CheckResult(f"{shown}, which the nodes fetch themselves")
     if "://" in spec.models.repository:
-        copied = "is looked at once `tarn up` has copied it, or now by `tarn lint`"
-        return Looked(f"{shown} {copied}", known=False)
-    return Looked(f"{shown}, used where it lies")
+        copied = "will be checked once `tarn up` has copied it; `tarn lint` checks it now"
+        return CheckResult(f"{shown} {copied}", known=False)
+    return CheckResult(f"{shown}, used in place")
 
 
-def secrets(spec: ClusterSpec, around: Surroundings) -> Looked:
+def secrets(spec: ClusterSpec, around: ClusterEnvironment) -> CheckResult:
     """Read every secret as a start does, and say which variables come of them; no value."""
     found, amiss = stores.look(spec, around)
     names = ", ".join(stores.given(found)) or "nothing"
-    return Looked("" if amiss else f"instances get {names}", amiss)
+    return CheckResult("" if amiss else f"instances get {names}", amiss)
 
 
-def installation() -> Looked:
+def installation() -> CheckResult:
     """Look whether this Python has TARN's packages, or another project's of the same name."""
     other = release.other_tarn()
     found = (
@@ -181,20 +181,20 @@ def installation() -> Looked:
             f"pip uninstall tarn, then pip install --force-reinstall {release.DISTRIBUTION}",
         ),
     )
-    return Looked(f"{release.DISTRIBUTION} {release.version()}", found if other else ())
+    return CheckResult(f"{release.DISTRIBUTION} {release.version()}", found if other else ())
 
 
-def home(paths: Paths) -> Looked:
+def home(paths: Paths) -> CheckResult:
     """Look whether clusters can keep their files; nothing is made or written."""
     directory = paths.home / "clusters"
     away = mounts.unanswered(paths.home, "TARN_HOME")
     if away is not None:
-        return Looked("", (away,))
+        return CheckResult("", (away,))
     there = _nearest(directory)
     free = shutil.disk_usage(there).free
     found = (*_unwritable(there, directory), *_open(there), *_space(free, there))
     says = "" if there == directory else "; it is made by the first `tarn up`"
-    return Looked(f"{paths.home}, {_size(free)} free{says}", found)
+    return CheckResult(f"{paths.home}, {_size(free)} free{says}", found)
 
 
 def _nearest(path: Path) -> Path:
@@ -204,7 +204,7 @@ def _nearest(path: Path) -> Path:
 
 def _unwritable(there: Path, wanted: Path) -> Iterator[Finding]:
     if not there.is_dir():
-        found = "is no directory"
+        found = "is not a directory"
     elif not os.access(there, os.W_OK | os.X_OK):
         found = "cannot be written by this user"
     else:
@@ -213,7 +213,7 @@ def _unwritable(there: Path, wanted: Path) -> Iterator[Finding]:
         "TARN-3600",
         str(there),
         found if there == wanted else f"{found}, so {wanted} cannot be made",
-        "Set TARN_HOME to a directory that you may write, or mend this one",
+        "Set TARN_HOME to a directory that you may write to, or fix this one",
     )
 
 

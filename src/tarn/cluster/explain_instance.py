@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tarn.cluster.cause import Cause, age, first_words, span
+from tarn.cluster.reported_issue import ReportedIssue, age, first_words, span
 from tarn.domain.reading import NOT_LOADED
 
 __all__ = ["about_instance", "about_life"]
@@ -14,7 +14,7 @@ _NO_SHARED_MEMORY = ("shared memory", "No space left on device")
 """What Triton's Python back end says when /dev/shm is full: no fault of the model."""
 
 
-def about_instance(item: Item, *, halted: bool = False) -> Iterator[Cause]:
+def about_instance(item: Item, *, halted: bool = False) -> Iterator[ReportedIssue]:
     """Yield a cause for each thing of one alive instance that is not as desired.
 
     *halted*: launching is given up, so nothing is replaced.
@@ -39,15 +39,15 @@ def about_instance(item: Item, *, halted: bool = False) -> Iterator[Cause]:
     yield from _models(item)
 
 
-def about_life(item: Item) -> Cause:
+def about_life(item: Item) -> ReportedIssue:
     """Return how one instance that is over ended."""
     id_, reason = item["id"], first_words(item.get("reason") or "")
     ago = f" {age(item['state_for_s'])} ago" if item.get("state_for_s") is not None else ""
     if item["state"] == "failed":
         found = f"{id_} failed{ago}: {reason or 'no reason is known'}"
         step = _memory(reason) or f"`tarn logs {id_}` shows Triton's log."
-        return Cause(id_, found, step, "TARN-1105")
-    return Cause(id_, f"{id_} {item['state']}{ago}" + (f": {reason}" if reason else ""))
+        return ReportedIssue(id_, found, step, "TARN-1105")
+    return ReportedIssue(id_, f"{id_} {item['state']}{ago}" + (f": {reason}" if reason else ""))
 
 
 def _since(item: Item) -> str:
@@ -66,20 +66,22 @@ def _reason(item: Item) -> str:
     return first_words(item.get("suspect") or item.get("reason") or "")
 
 
-def _requested(item: Item) -> Cause:
+def _requested(item: Item) -> ReportedIssue:
     id_, reason = item["id"], _reason(item)
     if reason:
         step = "Free what it waits for, or lower `instance.resources` or the size."
-        return Cause(id_, f"{id_} has waited{_since(item)} for a place: {reason}", step)
-    return Cause(id_, f"{id_} has waited{_since(item)} for a place; nothing is known to be wrong")
+        return ReportedIssue(id_, f"{id_} has waited{_since(item)} for a place: {reason}", step)
+    return ReportedIssue(
+        id_, f"{id_} has waited{_since(item)} for a place; nothing is known to be wrong"
+    )
 
 
-def _starting(item: Item, *, halted: bool) -> Cause:
+def _starting(item: Item, *, halted: bool) -> ReportedIssue:
     id_, reason = item["id"], _reason(item)
     found = f"{id_} is starting{_since(item)}" + (f": {reason}" if reason else "")
-    ends = "it is ended, and not replaced," if halted else "it is replaced"
+    ends = "it will be ended, and not replaced," if halted else "it will be replaced"
     found += _until(item, f"{ends} unless it is ready")
-    return Cause(id_, found, _memory(reason) or f"`tarn logs {id_}` shows Triton's log.")
+    return ReportedIssue(id_, found, _memory(reason) or f"`tarn logs {id_}` shows Triton's log.")
 
 
 def _is_silent(item: Item) -> bool:
@@ -88,65 +90,65 @@ def _is_silent(item: Item) -> bool:
     return bool(item.get("suspect")) and item["suspect"] != unwell.get("message")
 
 
-def _suspect(item: Item, *, halted: bool) -> Cause:
+def _suspect(item: Item, *, halted: bool) -> ReportedIssue:
     id_ = item["id"]
     found = f"{id_} is kept out of the view: {_reason(item)}"
-    ends = "it is killed, and not replaced," if halted else "it is killed and replaced"
+    ends = "it will be killed, and not replaced," if halted else "it will be killed and replaced"
     found += _until(item, f"{ends} unless it answers")
-    return Cause(id_, found, f"`tarn logs {id_}` shows Triton's log.", "TARN-1106")
+    return ReportedIssue(id_, found, f"`tarn logs {id_}` shows Triton's log.", "TARN-1106")
 
 
-def _unwell(item: Item, *, halted: bool) -> Cause:
+def _unwell(item: Item, *, halted: bool) -> ReportedIssue:
     """Say what its outcomes show, and what follows."""
     id_, unwell = item["id"], item["unwell"]
     found = f"{id_} is {unwell['symptom']}: {first_words(unwell['message'])}"
     step = f"`tarn logs {id_}` shows Triton's log."
     if unwell["symptom"] == "slow":
-        return Cause(id_, found, step, "TARN-1162")
+        return ReportedIssue(id_, found, step, "TARN-1162")
     found += "; it is out of the view" if unwell["ejected"] else "; it stays in the view"
     if not unwell["confirmed"]:
         found += ", and gets test requests"
     elif halted:
         found += ", and is not replaced, since launching is given up"
-    return Cause(id_, found, step, "TARN-1122")
+    return ReportedIssue(id_, found, step, "TARN-1122")
 
 
-def _retiring(item: Item) -> Cause:
+def _retiring(item: Item) -> ReportedIssue:
     id_, lacks = item["id"], item["waits"].get("lacks") or "a replacement is ready"
-    found = f"{id_} serves until a replacement serves all that it serves, then drains: {lacks}"
+    found = f"{id_} keeps serving until a replacement serves all its models, then drains: {lacks}"
     step = f"`tarn drain {id_} --now` does not wait for a replacement."
-    return Cause(id_, found, step, "TARN-1117")
+    return ReportedIssue(id_, found, step, "TARN-1117")
 
 
-def _draining(item: Item) -> Cause:
+def _draining(item: Item) -> ReportedIssue:
     id_, reason = item["id"], _reason(item)
     found = f"{id_} is draining{_since(item)}" + (f" ({reason})" if reason else "")
     waits = item.get("waits") or {}
     names = ", ".join(waits.get("followers", ()))
     match waits.get("for"):
         case "followers" if names:
-            step = f"If it is gone, restart {names}: a lost lease ends this waiting, too."
-            return Cause(id_, f"{found}: waits for the word of {names}", step)
+            step = f"Restart {names} if lost; the wait also ends when its lease expires."
+            return ReportedIssue(id_, f"{found}: waits for {names} to acknowledge", step)
         case "followers":
-            found += ": waits until everybody's view is without it"
+            found += ": waits until it has left every follower's view"
         case "quiesce":
-            found += ": it is quiet, and stops after `drain.quiesce`"
+            found += ": it has no requests, and stops after `drain.quiesce`"
         case "requests":
-            found += f": waits for {_busy(item)}" + _until(item, "what is left is cut")
+            found += f": waits for {_busy(item)}" + _until(item, "what is left will be cut")
         case "unload":
             found += ": waits for its models to unload, each with the last request in it"
-            found += _until(item, "what is left is cut")
+            found += _until(item, "what is left will be cut")
         case "sessions":
-            found += f": waits for {_sessions(waits)}" + _until(item, "what is left is cut")
+            found += f": waits for {_sessions(waits)}" + _until(item, "what is left will be cut")
         case "end":
-            found += ": its stop was asked of the runtime"
-    return Cause(id_, found)
+            found += ": the runtime was asked to stop it"
+    return ReportedIssue(id_, found)
 
 
 def _sessions(waits: Mapping[str, Any]) -> str:
     names, count = ", ".join(waits.get("followers", ())), waits.get("sessions") or 0
     if not count:
-        return f"the next word of {names} about its sessions"
+        return f"{names} to report its open sessions"
     return f"1 open session at {names}" if count == 1 else f"{count} open sessions at {names}"
 
 
@@ -157,7 +159,7 @@ def _busy(item: Item) -> str:
     return "1 request in flight" if busy == 1 else f"{busy:g} requests in flight"
 
 
-def _models(item: Item) -> Iterator[Cause]:
+def _models(item: Item) -> Iterator[ReportedIssue]:
     """Say which models do not serve, with Triton's own first line, unless it was said above."""
     id_, reason = item["id"], item.get("reason") or ""
     for model in item.get("models", ()):
@@ -166,16 +168,16 @@ def _models(item: Item) -> Iterator[Cause]:
             continue
         if why == NOT_LOADED:
             found = f"{id_}: model '{model['name']}' is not loaded: it came after {id_} started"
-            step = f"`tarn drain {id_}` replaces it by one that has it."
-            yield Cause(id_, found, step, "TARN-1147")
+            step = f"`tarn drain {id_}` replaces it with one that has it."
+            yield ReportedIssue(id_, found, step, "TARN-1147")
             continue
         found = f"{id_}: model '{model['name']}' is unavailable"
-        step = f"Mend the model in the repository; `tarn logs {id_}` shows more."
+        step = f"Fix the model in the repository; `tarn logs {id_}` shows more."
         found += f": {first_words(why)}" if why else ""
-        yield Cause(id_, found, _memory(why) or step, "TARN-1111")
+        yield ReportedIssue(id_, found, _memory(why) or step, "TARN-1111")
 
 
 def _memory(reason: str) -> str:
     """Return what to do about shared memory, where *reason* tells of it; else nothing."""
     lacks = all(mark in reason for mark in _NO_SHARED_MEMORY)
-    return "`tarn help TARN-3159` says where more is to be had." if lacks else ""
+    return "`tarn help TARN-3159` says how to get more." if lacks else ""

@@ -3,11 +3,11 @@
 import threading
 from collections.abc import Iterator
 
-from tarn.cluster.happened import Told
+from tarn.cluster.environment import ClusterEnvironment
+from tarn.cluster.event_query import SeenEvents
 from tarn.cluster.link import Link
-from tarn.cluster.surroundings import Surroundings
 from tarn.errors import TimedOutError, UnreachableError
-from tarn.follow import Api, Message
+from tarn.follow import MasterApi, Message
 
 __all__ = ["follow_events"]
 
@@ -17,7 +17,7 @@ GIVE_UP_AFTER_S = 60.0
 
 
 def follow_events(
-    link: Link, surroundings: Surroundings, stop: threading.Event
+    link: Link, environment: ClusterEnvironment, stop: threading.Event
 ) -> Iterator[Message]:
     """Yield events until *stop* is set; a new master is asked to go on after the last one.
 
@@ -28,31 +28,31 @@ def follow_events(
         UnreachableError: No master answered for a minute.
     """
     last: str | None = None
-    told = Told()
-    lost_s, found = surroundings.clock.now_s(), True
+    told = SeenEvents()
+    lost_s, found = environment.clock.now_s(), True
     while not stop.is_set():
         try:
             if not found:
                 link.ask(lambda api: api.status())  # a stream does not look for its master
             found = True
             for message in _news(link, last, stop):
-                last, lost_s = message.id or last, surroundings.clock.now_s()
+                last, lost_s = message.id or last, environment.clock.now_s()
                 if message.event != "event" or told.new(message.data):
                     yield message
             if link.proxied:
-                lost_s = surroundings.clock.now_s()
-                surroundings.rest(LOOK_EVERY_S)
+                lost_s = environment.clock.now_s()
+                environment.rest(LOOK_EVERY_S)
         except (UnreachableError, TimedOutError):
-            if surroundings.clock.now_s() - lost_s >= GIVE_UP_AFTER_S:
+            if environment.clock.now_s() - lost_s >= GIVE_UP_AFTER_S:
                 raise
             found = False
-            surroundings.rest(LOOK_EVERY_S)
+            environment.rest(LOOK_EVERY_S)
 
 
 def _news(link: Link, last: str | None, stop: threading.Event) -> Iterator[Message]:
     """Yield what is pushed; through a proxy all that is kept, once."""
 
-    def begin(api: Api) -> Iterator[Message]:
+    def begin(api: MasterApi) -> Iterator[Message]:
         return api.stream("events", last, stop, give_up_s=LOOK_EVERY_S)
 
     stream = None if link.proxied else link.ask(begin)

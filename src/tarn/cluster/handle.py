@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any, Self
 
 from tarn import client as clients
 from tarn import config
-from tarn.cluster import happened
+from tarn.cluster import event_query
+from tarn.cluster.dry_run import dry_run
 from tarn.cluster.ending import bring_down, never_served
 from tarn.cluster.entries import reference
+from tarn.cluster.environment import ClusterEnvironment, current_environment
 from tarn.cluster.following import follow_events
-from tarn.cluster.foresight import foresee
 from tarn.cluster.launch import bring_up
 from tarn.cluster.link import Link
 from tarn.cluster.lists import Decisions, Events, Instances, Status, Words
 from tarn.cluster.looking import Looking
 from tarn.cluster.serving import without_master
-from tarn.cluster.surroundings import Surroundings, here
 from tarn.cluster.waiting import Goal, wait_until
 from tarn.domain import ClusterSpec, ClusterState
 from tarn.errors import NotFoundError, TimedOutError, UnreachableError
@@ -53,7 +53,7 @@ class Cluster(Looking):
     Args:
         source: Path of a ``tarn.yaml``, a mapping of the same shape, or None: only *overrides*.
         aliases: Values of the options of the Java TARN, by long name (``min-instances``).
-        surroundings: Environment, clock and plugins; None: those of this process.
+        environment: Environment, clock and plugins; None: those of this process.
         overrides: Keys of the spec; they win over *source* and the environment.
 
     Raises:
@@ -65,10 +65,10 @@ class Cluster(Looking):
         source: str | Path | Mapping[str, object] | None = "tarn.yaml",
         *,
         aliases: Mapping[str, object] | None = None,
-        surroundings: Surroundings | None = None,
+        environment: ClusterEnvironment | None = None,
         **overrides: object,
     ) -> None:
-        around = surroundings or here()
+        around = environment or current_environment()
         loaded = config.load(
             Path(source) if isinstance(source, str) else source,
             arguments=overrides,
@@ -80,7 +80,10 @@ class Cluster(Looking):
 
     @classmethod
     def named(
-        cls, name: str, surroundings: Surroundings | None = None, deployer: Deployer | None = None
+        cls,
+        name: str,
+        environment: ClusterEnvironment | None = None,
+        deployer: Deployer | None = None,
     ) -> Self:
         """Return the object of a cluster that was started before; asks nobody.
 
@@ -88,21 +91,21 @@ class Cluster(Looking):
         """
         cluster = cls.__new__(cls)
         not_empty(name, "cluster")
-        cluster._begin(name, None, surroundings or here())  # noqa: SLF001 (its own constructor)
+        cluster._begin(name, None, environment or current_environment())  # noqa: SLF001 (its own constructor)
         if deployer is not None:
-            cluster._link = Link(name, cluster._surroundings, lambda: deployer)  # noqa: SLF001
+            cluster._link = Link(name, cluster._environment, lambda: deployer)  # noqa: SLF001
         return cluster
 
     def _begin(
         self,
         name: str,
         spec: ClusterSpec | None,
-        around: Surroundings,
-        loaded: config.Loaded | None = None,
+        around: ClusterEnvironment,
+        loaded: config.LoadedSpec | None = None,
     ) -> None:
         self._name = name
         self._spec = spec
-        self._surroundings = around
+        self._environment = around
         self._notes = loaded.notes if loaded else ()
         self._origins: Mapping[str, str] = loaded.origins if loaded else {}
         self._given_token = loaded.api_token if loaded else None
@@ -128,8 +131,8 @@ class Cluster(Looking):
             path = self._directory / "spec.yaml"
             if not path.is_file():
                 raise NotFoundError(
-                    f"nothing is known of a cluster '{self._name}'",
-                    next_step="`tarn status` lists what there is",
+                    f"this machine does not know a cluster '{self._name}'",
+                    next_step="`tarn status` lists the known clusters",
                 )
             self._spec = config.load(path, environ={}).spec
         return self._spec
@@ -151,11 +154,11 @@ class Cluster(Looking):
 
     @property
     def _directory(self) -> Path:
-        return self._surroundings.paths.cluster(self._name)
+        return self._environment.paths.cluster(self._name)
 
     def _deployer(self) -> Deployer:
         runtime = self.spec.runtime
-        return self._surroundings.deployer(runtime.use, runtime.options, self._hear)
+        return self._environment.deployer(runtime.use, runtime.options, self._hear)
 
     # --- life ---
 
@@ -164,7 +167,7 @@ class Cluster(Looking):
 
         Starts nothing and writes nothing; secrets are masked.
         """
-        return foresee(self.spec, self._origins, self._surroundings, self._deployer())
+        return dry_run(self.spec, self._origins, self._environment, self._deployer())
 
     def up(self, progress: Hear | None = None) -> Self:
         """Start the cluster, or attach to the one that runs with an equal spec; does not `wait`.
@@ -181,10 +184,12 @@ class Cluster(Looking):
         """
         self._hear = progress or _unheard
         if never_served(self._link):
-            self._hear(Progress("preflight", "the last start failed, never served, and is ended"))
+            self._hear(
+                Progress("preflight", "the last start failed before it served, and was ended")
+            )
             self.down(progress=self._hear)
         deployer, given = self._link.deployer, self._given_token
-        outcome = bring_up(self.spec, self._surroundings, deployer, self._hear, given)
+        outcome = bring_up(self.spec, self._environment, deployer, self._hear, given)
         self._started, self._ref = outcome.started, outcome.ref
         return self
 
@@ -210,7 +215,7 @@ class Cluster(Looking):
         """
         goal = Goal(ready, None if state is None else ClusterState(state))
         limit_s = seconds(timeout)
-        wait_until(goal, self._link, self._surroundings, limit_s, progress or _unheard)
+        wait_until(goal, self._link, self._environment, limit_s, progress or _unheard)
         return self
 
     def down(self, timeout: str | float = "15m", progress: Hear | None = None) -> str:
@@ -230,11 +235,12 @@ class Cluster(Looking):
             if reference(self._directory) is None:
                 return f"cluster '{self._name}' is not running"
             raise UnreachableError(
-                "its runtime cannot be asked: its spec.yaml is not kept here",
+                "its runtime cannot be asked: its spec.yaml is not on this machine",
                 where=self._name,
-                next_step="End it where its tarn.yaml is, or from the home that started it.",
+                next_step="Run `tarn down` where its tarn.yaml is, or with the TARN_HOME that "
+                "started it.",
             ) from error
-        done = bring_down(self._link, self._surroundings, limit_s, progress or _unheard)
+        done = bring_down(self._link, self._environment, limit_s, progress or _unheard)
         self._started = False
         self._link.close()
         return done
@@ -275,7 +281,7 @@ class Cluster(Looking):
         It follows the view, and outlives this object; close it, or use it as a context manager.
 
         Args:
-            options: Fields of `tarn.client.Options`, like ``wait_s=5``.
+            options: Fields of `tarn.client.ClientOptions`, like ``wait_s=5``.
 
         Raises:
             ProviderMissingError: tritonclient is not installed.
@@ -388,7 +394,7 @@ class Cluster(Looking):
             return self._link.read(lambda api: api.control(newest))
 
         if limit_s is not None:
-            around = self._surroundings
+            around = self._environment
             everywhere.wait_everywhere(number, look, around.clock, limit_s, around.rest)
         answer = look(number)
         rows = (*answer.get("calls", ()), *answer.get("over", ()))
@@ -429,18 +435,18 @@ class Cluster(Looking):
         Where no master answers, or the cluster is over, it is what its masters wrote down.
 
         Args:
-            since: Only what happened since: so long before now (``10m``), or a time of ISO 8601.
-            severity: Only what is so severe, or more: ``info``, ``warning``, ``alert``.
+            since: Only events since then: a duration (``10m``) or a time of ISO 8601.
+            severity: Minimum severity: ``info``, ``warning``, ``alert``.
             subject: Only what is about this instance or provider, or these; ``*`` stands for any
                 characters.
         """
-        now_at = self._surroundings.clock.at()
-        wanted = happened.choice(since, severity, subject, now_at=now_at)
+        now_at = self._environment.clock.at()
+        wanted = event_query.parse_event_query(since, severity, subject, now_at=now_at)
         rows: Sequence[Mapping[str, Any]]
         try:
             rows = self._link.read(lambda api: api.events())
         except (NotFoundError, UnreachableError, TimedOutError) as error:
-            rows = happened.kept(self._directory, self.logs, error)
+            rows = event_query.stored_events(self._directory, self.logs, error)
         return Events(filter(wanted.takes, rows))
 
     def decisions(self) -> tuple[Mapping[str, Any], ...]:
@@ -452,8 +458,8 @@ class Cluster(Looking):
 
         *wanted* are the arguments of `events`.
         """
-        chosen = happened.choice(now_at=self._surroundings.clock.at(), **wanted)
-        for message in follow_events(self._link, self._surroundings, stop):
+        chosen = event_query.parse_event_query(now_at=self._environment.clock.at(), **wanted)
+        for message in follow_events(self._link, self._environment, stop):
             if message.event != "event" or chosen.takes(message.data):
                 yield message
 

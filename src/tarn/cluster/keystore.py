@@ -30,7 +30,7 @@ _SALT = b"Mighty Aphrodite"
 
 
 class KeystoreError(ValueError):
-    """A keystore is of no use; the message says why, and holds no secret."""
+    """A keystore cannot be used; the message says why, and holds no secret."""
 
     def __init__(self, found: str, *, password: bool = False) -> None:
         super().__init__(found)
@@ -51,12 +51,13 @@ def opened(data: bytes, password: str) -> bytes:
     """Return the private key of *data* in PEM, then its certificate and the chain.
 
     Raises:
-        KeystoreError: It is no keystore, has no private key or several, or the password is wrong.
+        KeystoreError: It is not a keystore, has no private key or several, or the password is
+            wrong.
     """
     if data.startswith(JKS):
         return _jks(data, password)
     if data.startswith(_JCEKS):
-        raise KeystoreError("is a JCEKS keystore, which no TLS is served from")
+        raise KeystoreError("is a JCEKS keystore, which cannot hold a TLS certificate")
     if data.startswith(_SEQUENCE):
         return _pkcs12(data, password)
     raise KeystoreError("is neither a JKS nor a PKCS12 keystore")
@@ -68,7 +69,7 @@ def _jks(data: bytes, password: str) -> bytes:
     if not hmac.compare_digest(hashlib.sha1(wide + _SALT + body).digest(), seal):  # noqa: S324 (its format)
         raise KeystoreError("does not open with this password, or is damaged", password=True)
     try:
-        entries = tuple(_entries(_Reader(body)))
+        entries = tuple(_entries(_KeystoreReader(body)))
     except (IndexError, ValueError) as error:
         raise KeystoreError("is damaged") from error
     entry = _only(entries)
@@ -85,7 +86,7 @@ def _only(entries: tuple[_Entry, ...]) -> _Entry:
     raise KeystoreError(f"holds {len(entries)} private keys ({aliases})")
 
 
-class _Reader:
+class _KeystoreReader:
     """Takes a keystore apart, from its beginning."""
 
     def __init__(self, data: bytes) -> None:
@@ -108,7 +109,7 @@ class _Reader:
         return self.take(self.number(2)).decode("utf-8", "replace")
 
 
-def _entries(reader: _Reader) -> Iterator[_Entry]:
+def _entries(reader: _KeystoreReader) -> Iterator[_Entry]:
     """Yield the private keys; trusted certificates are passed over."""
     reader.take(len(JKS))
     version, count = reader.number(), reader.number()
@@ -122,10 +123,10 @@ def _entries(reader: _Reader) -> Iterator[_Entry]:
         elif kind == _CERTIFICATE:
             _certificate(reader, version)
         else:
-            raise ValueError("an entry of no known kind")
+            raise ValueError("an entry of an unknown kind")
 
 
-def _certificate(reader: _Reader, version: int) -> bytes:
+def _certificate(reader: _KeystoreReader, version: int) -> bytes:
     if version >= _TYPED:
         reader.text()
     return reader.take(reader.number())
@@ -147,7 +148,7 @@ def _unguarded(guarded: bytes, password: bytes) -> bytes:
     plain = bytes(a ^ b for a, b in zip(hidden, stream, strict=False))
     if not hmac.compare_digest(hashlib.sha1(password + plain).digest(), seal):  # noqa: S324
         raise KeystoreError(
-            "opens with this password, and the private key in it does not: the key has another one",
+            "opens with this password, but the private key in it has another password",
             password=True,
         )
     return plain
@@ -195,7 +196,7 @@ def _pkcs12(data: bytes, password: str) -> bytes:
     try:
         made = pem(data, password)
     except ValueError as error:
-        found = "does not open with this password, or is no PKCS12 keystore"
+        found = "does not open with this password, or is not a PKCS12 keystore"
         raise KeystoreError(found, password=True) from error
     if made is None:
         raise KeystoreError("holds no private key")

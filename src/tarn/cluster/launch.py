@@ -10,15 +10,15 @@ import attrs
 
 from tarn import config
 from tarn.cluster.authority import authority
-from tarn.cluster.brought import brought
 from tarn.cluster.difference import difference
 from tarn.cluster.entries import reference
+from tarn.cluster.environment import ClusterEnvironment
 from tarn.cluster.staging import examined, look, stage
-from tarn.cluster.surroundings import Surroundings
 from tarn.cluster.token import api_token, triton_secret
+from tarn.cluster.uploads import uploads
 from tarn.config.readings import text_of
 from tarn.domain import ClusterSpec, Secret
-from tarn.domain.brought import API_TOKEN, TRITON_SECRET
+from tarn.domain.master_files import API_TOKEN, TRITON_SECRET
 from tarn.errors import (
     ConfigError,
     ConfigErrors,
@@ -30,11 +30,11 @@ from tarn.errors import (
 from tarn.interfaces import ClusterRef, Deployer, Finding, Progress, Staged
 from tarn.triton.folders import no_room, private_folder
 
-__all__ = ["Outcome", "bring_up", "starting"]
+__all__ = ["LaunchResult", "bring_up", "starting"]
 
 Hear = Callable[[Progress], None]
 
-SAYS_MORE = "`tarn doctor` looks at all that a start needs, and says why it matters."
+SAYS_MORE = "`tarn doctor` checks everything that a start needs, and explains each problem."
 _LEAST_BYTES = 65_536
 """Of the disk, for a cluster's files: with less even the first lines of a log would not fit."""
 OTHER_UP_S = 30.0
@@ -42,7 +42,7 @@ OTHER_UP_S = 30.0
 
 
 @attrs.frozen
-class Outcome:
+class LaunchResult:
     """Where the master is, and whether this call started it."""
 
     ref: ClusterRef
@@ -51,11 +51,11 @@ class Outcome:
 
 def bring_up(
     spec: ClusterSpec,
-    surroundings: Surroundings,
+    environment: ClusterEnvironment,
     deployer: Deployer,
     hear: Hear,
     given: Secret | None = None,
-) -> Outcome:
+) -> LaunchResult:
     """Start the cluster of *spec*, or attach to the one that runs with an equal spec.
 
     Nothing is started, and nothing written but a staged copy, before every check has passed.
@@ -68,41 +68,41 @@ def bring_up(
         TarnError: A cluster of this name runs with another spec (code TARN-2102).
         UnreachableError: One was started under another runtime, which cannot be asked for it.
     """
-    _nowhere_else(spec, surroundings)
+    _nowhere_else(spec, environment)
     running = deployer.find(spec.name)
     if running is not None:
-        _compare(spec, surroundings)
+        _compare(spec, environment)
         if running.url is not None:
-            _note_token(spec, surroundings, hear, given)
-            return Outcome(running, started=False)
+            _note_token(spec, environment, hear, given)
+            return LaunchResult(running, started=False)
     hear(Progress("preflight", "checking the spec, the runtime and the model repository"))
     with _doctor_knows_more():
         findings = deployer.check(spec) if running is None else ()  # what runs holds what it needs
-        _writable(surroundings.paths.home / "clusters")
-        offered = surroundings.plugins()
+        _writable(environment.paths.home / "clusters")
+        offered = environment.plugins()
         _refuse(
-            (*findings, *authority(spec, offered), *examined(spec, offered, surroundings.environ)),
+            (*findings, *authority(spec, offered), *examined(spec, offered, environment.environ)),
             spec,
             hear,
         )
-    carried = brought(spec, surroundings, hear)
-    hear(Progress("staging", "making the model repository usable"))
-    staged = _staged(spec, surroundings, hear)
-    files = {**_files(spec, staged, surroundings, given), **carried}
+    carried = uploads(spec, environment, hear)
+    hear(Progress("staging", "preparing the model repository"))
+    staged = _staged(spec, environment, hear)
+    files = {**_files(spec, staged, environment, given), **carried}
     hear(Progress("launching", starting(spec)))
     try:
-        return Outcome(deployer.submit(spec, staged, files), started=True)
+        return LaunchResult(deployer.submit(spec, staged, files), started=True)
     except RefusedError as refusal:  # somebody's `up` was faster
-        winner = _winner(spec.name, surroundings, deployer, refusal)
-        _compare(spec, surroundings)
-        return Outcome(winner, started=False)
+        winner = _winner(spec.name, environment, deployer, refusal)
+        _compare(spec, environment)
+        return LaunchResult(winner, started=False)
 
 
 def _note_token(
-    spec: ClusterSpec, surroundings: Surroundings, hear: Hear, given: Secret | None
+    spec: ClusterSpec, environment: ClusterEnvironment, hear: Hear, given: Secret | None
 ) -> None:
     """Say that a running cluster keeps its own api token, where another one was *given*."""
-    kept = surroundings.paths.cluster(spec.name) / API_TOKEN
+    kept = environment.paths.cluster(spec.name) / API_TOKEN
     if given is not None and kept.is_file() and kept.read_text("ascii") != given.reveal():
         found = f"TARN_TOKEN (or --token) is not used: '{spec.name}' runs with the token in {kept}"
         hear(Progress("preflight", f"note: {found}"))
@@ -126,42 +126,43 @@ def starting(spec: ClusterSpec) -> str:
     return f"starting the master of '{spec.name}'{waits}"
 
 
-def _nowhere_else(spec: ClusterSpec, surroundings: Surroundings) -> None:
+def _nowhere_else(spec: ClusterSpec, environment: ClusterEnvironment) -> None:
     """Refuse a name under which a cluster runs in another runtime: it would be lost from here."""
-    directory = surroundings.paths.cluster(spec.name)
+    directory = environment.paths.cluster(spec.name)
     kept = reference(directory)
     path = directory / "spec.yaml"
     if kept is None or kept.runtime in ("", spec.runtime.use) or not path.is_file():
         return
     try:
         runtime = config.load(path, environ={}).spec.runtime
-        running = surroundings.deployer(runtime.use, runtime.options).find(spec.name)
+        running = environment.deployer(runtime.use, runtime.options).find(spec.name)
     except TarnError as error:
         raise UnreachableError(
-            f"one of this name was started in the runtime '{kept.runtime}', "
-            f"which cannot be asked whether it runs: {error.found}",
+            f"a cluster of this name was started in the runtime '{kept.runtime}', and the "
+            f"runtime did not say whether it still runs: {error.found}",
             where=spec.name,
-            next_step=error.next_step or "Take another name, or end it first with `tarn down`.",
+            next_step=error.next_step
+            or "Choose another name, or end that cluster first with `tarn down`.",
         ) from error
     if running is not None:
-        _compare(spec, surroundings)
+        _compare(spec, environment)
 
 
 def _winner(
-    name: str, surroundings: Surroundings, deployer: Deployer, refusal: RefusedError
+    name: str, environment: ClusterEnvironment, deployer: Deployer, refusal: RefusedError
 ) -> ClusterRef:
     """Wait for the master that another `up` starts."""
-    until_s = surroundings.clock.now_s() + OTHER_UP_S
-    while surroundings.clock.now_s() < until_s:
+    until_s = environment.clock.now_s() + OTHER_UP_S
+    while environment.clock.now_s() < until_s:
         running = deployer.find(name)
         if running is not None and running.url is not None:
             return running
-        surroundings.rest(0.25)
+        environment.rest(0.25)
     raise refusal
 
 
-def _compare(spec: ClusterSpec, surroundings: Surroundings) -> None:
-    path = surroundings.paths.cluster(spec.name) / "spec.yaml"
+def _compare(spec: ClusterSpec, environment: ClusterEnvironment) -> None:
+    path = environment.paths.cluster(spec.name) / "spec.yaml"
     old = config.dump(config.load(path, environ={}).spec)
     new = config.dump(spec)
     if old == new:
@@ -220,22 +221,22 @@ def _parts(finding: Finding) -> dict[str, Any]:
     }
 
 
-def _staged(spec: ClusterSpec, surroundings: Surroundings, hear: Hear) -> Staged:
-    staged = stage(spec, surroundings.plugins(), surroundings.context(hear))
+def _staged(spec: ClusterSpec, environment: ClusterEnvironment, hear: Hear) -> Staged:
+    staged = stage(spec, environment.plugins(), environment.context(hear))
     if "://" in spec.models.repository and staged.kind == "local":
-        _refuse(look(staged.location, spec, surroundings.environ), spec, hear)
+        _refuse(look(staged.location, spec, environment.environ), spec, hear)
     return staged
 
 
 def _files(
-    spec: ClusterSpec, staged: Staged, surroundings: Surroundings, given: Secret | None
+    spec: ClusterSpec, staged: Staged, environment: ClusterEnvironment, given: Secret | None
 ) -> Mapping[str, bytes]:
-    directory = surroundings.paths.cluster(spec.name)
+    directory = environment.paths.cluster(spec.name)
     kept = directory / API_TOKEN
     if given is not None and spec.api.token == "auto":  # noqa: S105 (a kind, not a secret)
         token: str | None = given.reveal()
     else:
-        token = api_token(spec.api.token, surroundings.environ, kept)
+        token = api_token(spec.api.token, environment.environ, kept)
     plain = text_of(config.dump(spec))
     files = {
         "spec.yaml": plain.encode(),

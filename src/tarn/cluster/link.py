@@ -5,10 +5,10 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from tarn.cluster.entries import reference
-from tarn.cluster.surroundings import Surroundings
-from tarn.cluster.trusting import trust
+from tarn.cluster.environment import ClusterEnvironment
+from tarn.cluster.master_trust import trust
 from tarn.domain import ANONYMOUS
-from tarn.domain.brought import SPEC
+from tarn.domain.master_files import SPEC
 from tarn.errors import (
     NotAuthorizedError,
     NotFoundError,
@@ -16,7 +16,7 @@ from tarn.errors import (
     TimedOutError,
     UnreachableError,
 )
-from tarn.follow import DISTRUST, NOBODY_LISTENS, Api, Trust
+from tarn.follow import DISTRUST, NOBODY_LISTENS, MasterApi, Trust
 from tarn.interfaces import ClusterRef, Deployer, Ending
 
 __all__ = ["NOT_RUNNING_STEP", "Link"]
@@ -45,18 +45,18 @@ class Link:
 
     Args:
         name: The cluster's name.
-        surroundings: Where its files are, and how an API client is made.
+        environment: Where its files are, and how an API client is made.
         deployer: Makes the deployer of the cluster's runtime; called only when it is needed.
     """
 
     def __init__(
-        self, name: str, surroundings: Surroundings, deployer: Callable[[], Deployer]
+        self, name: str, environment: ClusterEnvironment, deployer: Callable[[], Deployer]
     ) -> None:
         self.name = name
-        self._surroundings = surroundings
+        self._environment = environment
         self._make_deployer = deployer
         self._deployer: Deployer | None = None
-        self._api: Api | None = None
+        self._api: MasterApi | None = None
         self._token: str | None = None
         """By which it asks."""
         self._url: str | None = None
@@ -91,7 +91,7 @@ class Link:
             return None
         return None if deployer.find(self.name) is not None else deployer.ended(self.name)
 
-    def ask(self, question: Callable[[Api], T]) -> T:
+    def ask(self, question: Callable[[MasterApi], T]) -> T:
         """Return the master's answer to *question*.
 
         Raises:
@@ -107,7 +107,7 @@ class Link:
         except (NotAuthorizedError, UnreachableError, TimedOutError) as error:
             return self._ask_elsewhere(question, error)
 
-    def read(self, question: Callable[[Api], T]) -> T:
+    def read(self, question: Callable[[MasterApi], T]) -> T:
         """Return the master's answer to *question*; one that comes back is waited for a moment.
 
         Raises:
@@ -118,7 +118,7 @@ class Link:
         except (UnreachableError, TimedOutError) as error:
             if not self._comes_back(error):
                 raise
-        self._surroundings.rest(COMES_BACK_S)
+        self._environment.rest(COMES_BACK_S)
         return self.ask(question)
 
     def _comes_back(self, error: TarnError) -> bool:
@@ -132,7 +132,7 @@ class Link:
             error.code == NOBODY_LISTENS and self._found.url is not None
         )
 
-    def open(self) -> Api:
+    def open(self) -> MasterApi:
         """Return a client of the master where it is now; the caller closes it. Any thread.
 
         Raises:
@@ -140,7 +140,7 @@ class Link:
             UnreachableError: There is one, and its master does not answer, or not yet.
             TimedOutError: Its master does not answer.
         """
-        way = Link(self.name, self._surroundings, self._make_deployer)  # nothing here changes
+        way = Link(self.name, self._environment, self._make_deployer)  # nothing here changes
         way._deployer, way._found, way._found_s = self._deployer, self._found, self._found_s
         try:
             way.ask(lambda _api: None)  # a connection's first words prove the master
@@ -151,7 +151,7 @@ class Link:
             self._found, self._found_s = way._found, way._found_s
         return way._given_away()
 
-    def _given_away(self) -> Api:
+    def _given_away(self) -> MasterApi:
         """Return the client that answered, which is the caller's from now on."""
         assert self._api is not None
         return self._api
@@ -163,7 +163,7 @@ class Link:
         self._api = self._url = None
         self.proxied = self._proven = False
 
-    def _put_by_newest_token(self, question: Callable[[Api], T]) -> T:
+    def _put_by_newest_token(self, question: Callable[[MasterApi], T]) -> T:
         """Put *question*; once more where the cluster has another api token by now."""
         try:
             return self._put(question)
@@ -173,7 +173,7 @@ class Link:
         self._open(self._url)
         return self._put(question)
 
-    def _put(self, question: Callable[[Api], T]) -> T:
+    def _put(self, question: Callable[[MasterApi], T]) -> T:
         """Put *question* to whoever listens, once it has said that it is this cluster's master."""
         assert self._api is not None
         if not self._proven:
@@ -187,7 +187,7 @@ class Link:
             self._proven = False  # who listens there next may be another
             raise
 
-    def _ask_elsewhere(self, question: Callable[[Api], T], error: TarnError) -> T:
+    def _ask_elsewhere(self, question: Callable[[MasterApi], T], error: TarnError) -> T:
         """Ask at each address that was not tried; raise the last error where there is none.
 
         Who lets nobody in has not said whose master it is, so others are tried then, too.
@@ -205,7 +205,9 @@ class Link:
                     errors[url] = error = again
         return self._ask_last(question, errors)
 
-    def _ask_last(self, question: Callable[[Api], T], errors: dict[str | None, TarnError]) -> T:
+    def _ask_last(
+        self, question: Callable[[MasterApi], T], errors: dict[str | None, TarnError]
+    ) -> T:
         """Ask through the proxy, or raise what counts of *errors*, by address, the last one last.
 
         That is what was heard where the runtime knows the master, whatever a stranger says
@@ -218,7 +220,7 @@ class Link:
             if self._proven or (ref is not None and ref.url == url):
                 raise self._refused(error) from error
             self.close()
-            found = "another's master answers, and does not let us in"
+            found = "the master of another cluster answers, and denied access"
             raise UnreachableError(found, where=url or "") from error
         through = ref.proxy_url if ref is not None else None
         away = isinstance(error, UnreachableError) and error.code not in DISTRUST
@@ -226,7 +228,7 @@ class Link:
             return self._ask_through(through, question, error)
         raise error
 
-    def _ask_through(self, url: str, question: Callable[[Api], T], error: TarnError) -> T:
+    def _ask_through(self, url: str, question: Callable[[MasterApi], T], error: TarnError) -> T:
         """Ask through the proxy at *url*, to which no api token can travel."""
         self._open(url, proxied=True)
         try:
@@ -253,19 +255,19 @@ class Link:
         lacks_ticket = self._api is not None and bool(self._api.lack)
         if error.principal != ANONYMOUS.user or lacks_ticket:
             return error  # which says what is to be done
-        token = self._surroundings.paths.cluster(self.name) / "api_token"
+        token = self._environment.paths.cluster(self.name) / "api_token"
         if self.proxied:
             step = (
-                f"No api token passes the proxy {self._url}, and the master cannot be reached "
-                f"without it{f' ({blocked})' if blocked else ''}. Ask from a machine that reaches "
-                "it, or start the cluster with `api: {token: none}`"
+                f"The proxy {self._url} does not pass api tokens on, and the master cannot be "
+                f"reached without the proxy{f' ({blocked})' if blocked else ''}. Ask from a "
+                "machine that reaches it, or start the cluster with `api: {token: none}`"
             )
             self.close()  # the next question looks for a better way
-        elif not token.exists() and not self._surroundings.environ.get("TARN_TOKEN"):
+        elif not token.exists() and not self._environment.environ.get("TARN_TOKEN"):
             step = (
-                f"Its api token is not kept here, in {token}, and TARN_TOKEN is not set. Ask "
-                "where its tarn.yaml is: runtime.options say where the token lies; or copy the "
-                "file from the home that started it"
+                f"Its api token is not kept here, in {token}, and TARN_TOKEN is not set. Run "
+                "this where its tarn.yaml is (runtime.options say where the token is), or copy "
+                "the file from the TARN_HOME that started it"
             )
         else:
             return error
@@ -280,7 +282,7 @@ class Link:
         Raises:
             UnreachableError: The runtime cannot be asked either.
         """
-        now_s = self._surroundings.clock.now_s()
+        now_s = self._environment.clock.now_s()
         if now_s - self._found_s >= FIND_EVERY_S:
             self._found_s, self._found = now_s, None
             try:
@@ -296,13 +298,13 @@ class Link:
     def _open(self, url: str, *, proxied: bool = False) -> None:
         self.close()
         # Before a proxy stands another's certificate, and no api token passes it.
-        known = Trust() if proxied else trust(self._surroundings.paths.cluster(self.name), url)
+        known = Trust() if proxied else trust(self._environment.paths.cluster(self.name), url)
         self._token = None if proxied else self._api_token()
-        self._api = self._surroundings.api(url, self._token, known)
+        self._api = self._environment.api(url, self._token, known)
         self._url, self.proxied = url, proxied
 
     def _noted(self) -> str | None:
-        noted = reference(self._surroundings.paths.cluster(self.name))
+        noted = reference(self._environment.paths.cluster(self.name))
         return None if noted is None else noted.url
 
     def _address(self) -> str:
@@ -320,10 +322,10 @@ class Link:
         return ref.url
 
     def _api_token(self) -> str | None:
-        if self._surroundings.api_token is not None:
-            return self._surroundings.api_token()
-        path = self._surroundings.paths.cluster(self.name) / "api_token"
-        given = self._surroundings.environ.get("TARN_TOKEN", "").strip()
+        if self._environment.api_token is not None:
+            return self._environment.api_token()
+        path = self._environment.paths.cluster(self.name) / "api_token"
+        given = self._environment.environ.get("TARN_TOKEN", "").strip()
         try:
             kept = path.read_text("ascii").strip()
         except FileNotFoundError:

@@ -6,20 +6,20 @@ from urllib.parse import urlsplit
 
 import attrs
 
-from tarn.cluster.surroundings import Surroundings
+from tarn.cluster.environment import ClusterEnvironment
 from tarn.domain.lint import LintFinding, Model, Repository
 from tarn.errors import ConfigError, RepositoryError, StorageError
 from tarn.interfaces import Progress
 from tarn.triton import fitting, lint, mounts
 
-__all__ = ["Report", "examine"]
+__all__ = ["LintReport", "examine"]
 
 MOST_ROUNDS = 4
 """A repair may bring a file to light that needs another one; it never needs more."""
 
 
 @attrs.frozen
-class Report:
+class LintReport:
     """What a repository holds, and what is wrong with it."""
 
     where: str
@@ -33,12 +33,12 @@ class Report:
 
 def examine(
     target: str,
-    surroundings: Surroundings,
+    environment: ClusterEnvironment,
     hear: Callable[[Progress], None],
     *,
     repair: bool,
     ignore: Collection[str] = (),
-) -> Report:
+) -> LintReport:
     """Return what every rule finds in the repository at *target*, a path or a URI.
 
     A URI is staged as `up` does, and its copy is looked at; only a path is repaired. Findings
@@ -52,22 +52,22 @@ def examine(
     """
     if repair and "://" in target:
         raise ConfigError(
-            "--fix repairs a directory; what a URI names is looked at in a copy",
-            next_step="Repair it where it comes from, then copy it there.",
+            "--fix repairs a directory only; the repository of a URI is checked in a copy",
+            next_step="Fix the original, then copy it there again.",
         )
-    rules = surroundings.plugins().lint_rules()
-    path, where = _staged(target, surroundings, hear)
+    rules = environment.plugins().lint_rules()
+    path, where = _staged(target, environment, hear)
     schema = lint.load()
-    here = fitting.backends_of(None, {}, surroundings.environ)
+    here = fitting.backends_of(None, {}, environment.environ)
 
     def lacks(model: Model) -> str:
         backend = here.lacks(model) if here else ""
         return here.without("it", backend) if here and backend else ""
 
-    def look() -> _Look:
+    def look() -> _LintPass:
         seen = attrs.evolve(_looked(path, where, schema), lacks=lacks)
         found = lint.findings(seen, rules)
-        return _Look(seen, tuple(one for one in found if one.code not in ignore))
+        return _LintPass(seen, tuple(one for one in found if one.code not in ignore))
 
     if repair:
         return _repaired(path, look)
@@ -75,17 +75,17 @@ def examine(
 
 
 @attrs.frozen
-class _Look:
+class _LintPass:
     repository: Repository
     findings: tuple[LintFinding, ...]
 
 
-def _report(seen: _Look, done: Sequence[str] = ()) -> Report:
+def _report(seen: _LintPass, done: Sequence[str] = ()) -> LintReport:
     repository = seen.repository
-    return Report(repository.where, len(repository.models), seen.findings, tuple(done))
+    return LintReport(repository.where, len(repository.models), seen.findings, tuple(done))
 
 
-def _repaired(path: Path, look: Callable[[], _Look]) -> Report:
+def _repaired(path: Path, look: Callable[[], _LintPass]) -> LintReport:
     """Repair and look again, until nothing is left that can be repaired."""
     done: list[str] = []
     seen = look()
@@ -104,7 +104,7 @@ def _repaired(path: Path, look: Callable[[], _Look]) -> Report:
 
 
 def _staged(
-    target: str, surroundings: Surroundings, hear: Callable[[Progress], None]
+    target: str, environment: ClusterEnvironment, hear: Callable[[Progress], None]
 ) -> tuple[Path, str]:
     """Return the directory to look at, and what to call it."""
     if "://" not in target:
@@ -114,12 +114,12 @@ def _staged(
                 "lint", away.found, code=away.code, where=target, next_step=away.next_step
             )
         return Path(target), target
-    storage = surroundings.plugins().storage_for(target).create()
-    staged = storage.resolve(target, surroundings.context(hear))
+    storage = environment.plugins().storage_for(target).create()
+    staged = storage.resolve(target, environment.context(hear))
     if "://" in staged.location:
         raise RepositoryError(
             "lint",
-            "is used where it lies, and cannot be looked at from this machine",
+            "is used in place, and cannot be checked from this machine",
             where=_without_credentials(target),
             next_step="Lint the directory that it was copied from.",
         )
@@ -141,5 +141,5 @@ def _looked(path: Path, where: str, schema: lint.Schema) -> Repository:
             "lint",
             f"cannot be listed: {error.strerror}",
             where=where,
-            right="Right would be the directory that holds the model directories.",
+            right="Expected the directory that holds the model directories.",
         ) from error

@@ -93,7 +93,7 @@ class Table(tuple[Row, ...]):
             return moment(value)
         if not isinstance(value, float):
             return value
-        # a million requests are no 1e+06
+        # a million requests are not 1e+06
         return f"{value:.0f}" if abs(value) >= _WHOLE else f"{value:.6g}"
 
 
@@ -276,14 +276,14 @@ class History(Table):
         Raises:
             ProviderMissingError: matplotlib is not installed.
         """
-        from tarn.cluster.plots import Line, Panel, plot  # noqa: PLC0415 (seldom)
+        from tarn.cluster.plots import PlotPanel, PlotSeries, plot  # noqa: PLC0415 (seldom)
 
-        def line(key: str, label: str, colour: str, **shape: bool) -> Line:
-            return Line(label, [row[key] for row in self], colour, **shape)
+        def line(key: str, label: str, colour: str, **shape: bool) -> PlotSeries:
+            return PlotSeries(label, [row[key] for row in self], colour, **shape)
 
         blue, green, red, violet = "#3b82f6", "#16a34a", "#dc2626", "#8b5cf6"
         panels = (
-            Panel(
+            PlotPanel(
                 "instances",
                 (
                     line("desired", "desired", blue, stepped=True),
@@ -291,15 +291,15 @@ class History(Table):
                 ),
                 whole=True,
             ),
-            Panel("load", (line("load", "load", violet, filled=True),)),
-            Panel(
+            PlotPanel("load", (line("load", "load", violet, filled=True),)),
+            PlotPanel(
                 "requests a second",
                 (
                     line("requests_per_s", "answered", green, filled=True),
                     line("failures_per_s", "failed", red),
                 ),
             ),
-            Panel("latency, ms", (line("latency_ms", "latency", blue),)),
+            PlotPanel("latency, ms", (line("latency_ms", "latency", blue),)),
         )
         moments = [datetime.fromtimestamp(row["at"], UTC) for row in self]
         return plot(self.name, moments, panels)

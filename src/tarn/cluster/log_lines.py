@@ -85,7 +85,7 @@ def _of_triton(found: re.Match[str], near: float) -> tuple[float, str] | None:
     for each in (year - 1, year, year + 1):
         try:
             at = datetime(each, month, day, hour, minute, second, micros, UTC).timestamp()
-        except ValueError:  # there is no 29 February in that year, or it is no time at all
+        except ValueError:  # there is no 29 February in that year, or it is not a time at all
             continue
         moments.append(at)
     past = [at for at in moments if at <= near + _DAY_S]

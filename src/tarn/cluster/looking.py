@@ -10,18 +10,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tarn.cluster import card
-from tarn.cluster.cause import Cause
-from tarn.cluster.entrance import Address, entrance
+from tarn.cluster.dashboard_link import Address, dashboard_link
+from tarn.cluster.environment import ClusterEnvironment
 from tarn.cluster.explain import explain
 from tarn.cluster.following import follow_events
 from tarn.cluster.link import Link
 from tarn.cluster.lists import Explanation
-from tarn.cluster.logged import Logged
+from tarn.cluster.logs import Logged
 from tarn.cluster.measuring import Measuring
-from tarn.cluster.report import Report
-from tarn.cluster.surroundings import Surroundings
+from tarn.cluster.report import VerifyReport
+from tarn.cluster.reported_issue import ReportedIssue
 from tarn.cluster.table import cluster_table
-from tarn.cluster.verifying import Order, verify
+from tarn.cluster.verifying import VerifyOptions, verify
 from tarn.cluster.waiting import Goal
 from tarn.cluster.watching import Screen, Watch, screen
 from tarn.domain import ClusterSpec
@@ -31,7 +31,7 @@ from tarn.plain import did_you_mean
 from tarn.plain import seconds as span_of
 
 if TYPE_CHECKING:
-    from tarn.cluster.bundle import Subject
+    from tarn.cluster.bundle import BundleSubject
     from tarn.cluster.diagnosis import Diagnosis
     from tarn.simulator import Run
 
@@ -41,7 +41,7 @@ __all__ = ["Looking"]
 class Looking(Measuring, Logged):
     """The half of `Cluster` that only looks."""
 
-    _surroundings: Surroundings
+    _environment: ClusterEnvironment
 
     @property
     @abc.abstractmethod
@@ -61,7 +61,7 @@ class Looking(Measuring, Logged):
     def _deployer(self) -> Deployer:
         """Make the client side of its runtime."""
 
-    def causes(self, instance: str | None = None) -> tuple[Cause, ...]:
+    def causes(self, instance: str | None = None) -> tuple[ReportedIssue, ...]:
         """Return what `why` says as records: subject, what was found, next step, code.
 
         Raises:
@@ -97,7 +97,7 @@ class Looking(Measuring, Logged):
             NotFoundError: There is no such cluster.
             UnreachableError: Its master does not answer.
         """
-        return entrance(self._link)
+        return dashboard_link(self._link)
 
     def watch(
         self,
@@ -119,7 +119,7 @@ class Looking(Measuring, Logged):
         Raises:
             TimedOutError: *until* was not reached in time.
         """
-        around = self._surroundings
+        around = self._environment
         limit_s = None if timeout is None else span_of(timeout)
         goal = None if until is None else Goal.of(until)
         news, stop = threading.Event(), threading.Event()
@@ -155,7 +155,7 @@ class Looking(Measuring, Logged):
         timeout: str | float = 10.0,
         slow: str | float = 1.0,
         progress: Callable[[Progress], None] | None = None,
-    ) -> Report:
+    ) -> VerifyReport:
         """Send canary inferences straight to the ready instances, and report what came of them.
 
         They are sent open loop: a slow answer delays no other request. An instance that joins or
@@ -175,8 +175,10 @@ class Looking(Measuring, Logged):
             NotFoundError: No such cluster, or no such model in it.
             UnreachableError: No instance is ready.
         """
-        order = Order(rps, span_of(seconds), tuple(models), body, span_of(timeout), span_of(slow))
-        return verify(self.name, self.status, order, self._surroundings.clock, progress)
+        order = VerifyOptions(
+            rps, span_of(seconds), tuple(models), body, span_of(timeout), span_of(slow)
+        )
+        return verify(self.name, self.status, order, self._environment.clock, progress)
 
     def replay(
         self,
@@ -197,8 +199,8 @@ class Looking(Measuring, Logged):
                 made-up load such as ``daily:1``.
             policy: ``target``, ``hpa``, ...; None: the one of the spec.
             options: Of the policy.
-            assumed: What is assumed of the instances: fields of `tarn.simulator.Model` with units
-                as in the spec, like ``start="45s"``, ``slots=8``.
+            assumed: What is assumed of the instances: fields of `tarn.simulator.WorldModel` with
+                units as in the spec, like ``start="45s"``, ``slots=8``.
 
         Raises:
             ConfigError: The load, the options or the assumptions cannot be meant.
@@ -206,7 +208,7 @@ class Looking(Measuring, Logged):
         """
         from tarn.cluster.replaying import load_of, replayed, world  # noqa: PLC0415 (seldom)
 
-        plugins = self._surroundings.plugins()
+        plugins = self._environment.plugins()
         return replayed(self.spec, plugins, load_of(frame), world(assumed), policy, options)
 
     def doctor(
@@ -225,7 +227,7 @@ class Looking(Measuring, Logged):
         """
         from tarn.cluster.examining import around_spec  # noqa: PLC0415 (seldom)
 
-        return around_spec(self.spec, self._surroundings, progress, probe=probe)
+        return around_spec(self.spec, self._environment, progress, probe=probe)
 
     def support_bundle(
         self,
@@ -250,24 +252,24 @@ class Looking(Measuring, Logged):
             RefusedError: There is a file already.
             TarnError: It cannot be written, or would tell a secret.
         """
-        from tarn.cluster.bundle import Wanted, make  # noqa: PLC0415 (seldom)
+        from tarn.cluster.bundle import BundleOptions, make  # noqa: PLC0415 (seldom)
 
-        wanted = Wanted(log_mib, with_names=with_names)
+        wanted = BundleOptions(log_mib, with_names=with_names)
         made = make(self.bundle_subject(), wanted, progress or (lambda _progress: None))
         target = Path(path) if path is not None else Path(f"{made.folder}.tar.gz")
         made.write(target)
         return target
 
-    def bundle_subject(self, planned: ClusterSpec | None = None) -> "Subject":
+    def bundle_subject(self, planned: ClusterSpec | None = None) -> "BundleSubject":
         """Return what a support bundle asks; *planned* stands in for a spec that is not kept."""
-        from tarn.cluster.bundle import Subject  # noqa: PLC0415 (seldom)
+        from tarn.cluster.bundle import BundleSubject  # noqa: PLC0415 (seldom)
 
         try:
             spec: ClusterSpec | None = self.spec
         except TarnError:  # also one that a newer TARN wrote
             spec = planned
-        around, link = self._surroundings, self._link
-        return Subject(self.name, around, spec, link, self.status, self.logs, self.logged)
+        around, link = self._environment, self._link
+        return BundleSubject(self.name, around, spec, link, self.status, self.logs, self.logged)
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
         """Show the cluster in a notebook, as text and as a card; one that is not there, too."""

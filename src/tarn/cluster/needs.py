@@ -1,19 +1,21 @@
 """Which extras of tarn a spec's master needs: those of every provider that it chooses.
 
-Tickets are no provider's: a master that takes them needs `gssapi`.
+Tickets belong to no provider: a master that takes them needs `gssapi`.
 """
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from tarn import config
-from tarn.cluster.surroundings import Surroundings
+from tarn.cluster.environment import ClusterEnvironment
 from tarn.domain import ClusterSpec
 
 __all__ = ["needs"]
 
 
-def needs(around: Surroundings, path: Path) -> tuple[frozenset[str], str, Mapping[str, object]]:
+def needs(
+    around: ClusterEnvironment, path: Path
+) -> tuple[frozenset[str], str, Mapping[str, object]]:
     """Return the extras, and the runtime (its name and options), of the spec at *path*.
 
     Raises:
@@ -32,7 +34,7 @@ def needs(around: Surroundings, path: Path) -> tuple[frozenset[str], str, Mappin
 
 
 def _choices(spec: ClusterSpec) -> Iterator[tuple[str, str]]:
-    """Yield the kind and the name of what a master of *spec* runs beside the runtime. Pure.
+    """Yield the kind and the name of what a master of *spec* runs besides the runtime. Pure.
 
     Stores of secrets are read by clients: a master brings none.
     """

@@ -15,7 +15,7 @@ def pem(data: bytes, password: str) -> bytes | None:
     """Return private key, certificate and chain of a keystore in PEM; None: it has no such key.
 
     Raises:
-        ValueError: The password is wrong, or it is no keystore.
+        ValueError: The password is wrong, or it is not a keystore.
     """
     loaded = pkcs12.load_pkcs12(data, password.encode())
     if loaded.key is None or loaded.cert is None:

@@ -9,11 +9,11 @@ import attrs
 
 from tarn.cluster.frames import missing
 
-__all__ = ["Line", "Panel", "Plot", "plot"]
+__all__ = ["Plot", "PlotPanel", "PlotSeries", "plot"]
 
 
 @attrs.frozen
-class Line:
+class PlotSeries:
     """One line of a panel."""
 
     name: str
@@ -25,11 +25,11 @@ class Line:
 
 
 @attrs.frozen
-class Panel:
+class PlotPanel:
     """Lines over one scale."""
 
     title: str
-    lines: tuple[Line, ...]
+    lines: tuple[PlotSeries, ...]
     top: float = 1.0
     """The scale reaches at least so far."""
     whole: bool = False
@@ -57,7 +57,7 @@ class Plot:
         return "<a drawing: a notebook shows it, .save('fleet.png') writes it>"
 
 
-def plot(title: str, moments: Sequence[Any], panels: Sequence[Panel]) -> Plot:
+def plot(title: str, moments: Sequence[Any], panels: Sequence[PlotPanel]) -> Plot:
     """Return *panels* one under the other over *moments* (UTC times).
 
     It touches no global state of matplotlib, so it works on any thread and without a screen.
@@ -84,7 +84,7 @@ def plot(title: str, moments: Sequence[Any], panels: Sequence[Panel]) -> Plot:
     return Plot(figure)
 
 
-def _draw(axis: Any, panel: Panel, moments: Sequence[Any]) -> None:
+def _draw(axis: Any, panel: PlotPanel, moments: Sequence[Any]) -> None:
     for line in panel.lines:
         values = [float("nan") if value is None else value for value in line.values]
         style = "steps-post" if line.stepped else "default"

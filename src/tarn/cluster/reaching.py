@@ -10,12 +10,12 @@ from urllib.parse import SplitResult, urlsplit
 import attrs
 
 from tarn.clock import Skew, skew, skewed
+from tarn.cluster.environment import ClusterEnvironment
 from tarn.cluster.link import Link
-from tarn.cluster.surroundings import Surroundings
-from tarn.cluster.trusting import trust
+from tarn.cluster.master_trust import trust
 from tarn.errors import NotAuthorizedError, TarnError
 from tarn.follow import Trust
-from tarn.interfaces import Clock, Finding, Looked
+from tarn.interfaces import CheckResult, Clock, Finding
 from tarn.plain import pasted
 
 __all__ = ["reach"]
@@ -25,7 +25,7 @@ WITHIN_S = 5.0
 
 
 @attrs.frozen
-class _Heard:
+class _DirectAnswer:
     """What came of one question straight to the master."""
 
     trouble: str = ""
@@ -34,13 +34,13 @@ class _Heard:
     """How far the clock of the master's machine is off; None where it did not say."""
 
 
-def reach(link: Link, around: Surroundings, within_s: float = WITHIN_S) -> Looked:
+def reach(link: Link, around: ClusterEnvironment, within_s: float = WITHIN_S) -> CheckResult:
     """Look whether the master answers: straight, or through the runtime's proxy alone."""
     ref = link.find()
     if ref is None:
-        return Looked(f"no cluster '{link.name}' runs, so there is none to reach")
+        return CheckResult(f"no cluster '{link.name}' runs, so there is no master to reach")
     if ref.url is None:
-        return Looked(f"no master of '{link.name}' is at work", known=False)
+        return CheckResult(f"no master of '{link.name}' is at work", known=False)
     place = urlsplit(ref.url)
     known = trust(around.paths.cluster(link.name), ref.url)
     heard = _ask(_line(place, known, within_s), around.clock, within_s)
@@ -49,7 +49,7 @@ def reach(link: Link, around: Surroundings, within_s: float = WITHIN_S) -> Looke
         found += filter(None, [skewed(f"machine of the master {place.hostname}", heard.off)])
     if heard.trouble:
         found += _around(link, place, heard.trouble)
-    return Looked("" if found else f"{ref.url} answers", tuple(found))
+    return CheckResult("" if found else f"{ref.url} answers", tuple(found))
 
 
 def _line(place: SplitResult, known: Trust, within_s: float) -> http.client.HTTPConnection:
@@ -60,7 +60,7 @@ def _line(place: SplitResult, known: Trust, within_s: float) -> http.client.HTTP
     return http.client.HTTPSConnection(host, place.port, timeout=within_s, context=context)
 
 
-def _ask(line: http.client.HTTPConnection, clock: Clock, within_s: float) -> _Heard:
+def _ask(line: http.client.HTTPConnection, clock: Clock, within_s: float) -> _DirectAnswer:
     """Ask the master for its health, which it tells everybody."""
     asked_at = clock.at()
     with contextlib.closing(line):
@@ -68,24 +68,24 @@ def _ask(line: http.client.HTTPConnection, clock: Clock, within_s: float) -> _He
             line.request("GET", "/health")
             date = line.getresponse().getheader("Date", "")
         except TimeoutError:
-            return _Heard(f"no answer within {within_s:g} s")
+            return _DirectAnswer(f"no answer within {within_s:g} s")
         except socket.gaierror as error:
-            return _Heard(f"the name '{line.host}' leads nowhere ({error.strerror})")
+            return _DirectAnswer(f"the name '{line.host}' has no address ({error.strerror})")
         except ssl.SSLCertVerificationError as error:
-            return _Heard(f"its certificate is not believed ({error.verify_message})")
+            return _DirectAnswer(f"its certificate is not trusted ({error.verify_message})")
         except (OSError, http.client.HTTPException) as error:
-            return _Heard(getattr(error, "strerror", None) or type(error).__name__)
-    return _Heard(off=skew(date or "", asked_at, clock.at()))
+            return _DirectAnswer(getattr(error, "strerror", None) or type(error).__name__)
+    return _DirectAnswer(off=skew(date or "", asked_at, clock.at()))
 
 
 def _around(link: Link, place: SplitResult, trouble: str) -> Iterator[Finding]:
     """Yield what is wrong where the master does not answer straight: the proxy may lead to it."""
     where, port = f"{place.scheme}://{place.netloc}", place.port or 80
     checks = (
-        f"Look at three things: `{pasted('getent', 'hosts', place.hostname)}` gives the right "
-        f"address; `tarn logs -c {link.name}` shows the master at work; "
-        f"`{pasted('nc', '-vz', place.hostname, port)}` "
-        "gets through: else have the firewall opened, for one port with api.port"
+        f"Check three things: `{pasted('getent', 'hosts', place.hostname)}` gives the right "
+        f"address; `tarn logs -c {link.name}` shows that the master works; "
+        f"`{pasted('nc', '-vz', place.hostname, port)}` connects. If it does not, have the "
+        "firewall opened; api.port sets a fixed port"
     )
     try:
         link.ask(lambda api: api.status())

@@ -14,7 +14,7 @@ from tarn.domain.spec import ModelsSpec, ReplicasSpec, ScalingSpec
 from tarn.errors import ConfigError, ConfigErrors, TarnError
 from tarn.plain import structure
 from tarn.plugins import Plugins
-from tarn.simulator import FAMILIES, Model, Run, Trace, enter, generated, simulate
+from tarn.simulator import FAMILIES, Run, Trace, WorldModel, enter, generated, simulate
 from tarn.simulator.page import page
 from tarn.simulator.png import png
 
@@ -27,7 +27,7 @@ def replayed(  # noqa: PLR0913, PLR0917 (all that a run depends on)
     spec: ClusterSpec,
     plugins: Plugins,
     trace: Trace,
-    model: Model,
+    model: WorldModel,
     policy: str | None = None,
     options: Mapping[str, object] | None = None,
 ) -> Run:
@@ -59,19 +59,19 @@ def load_of(source: Any) -> Trace:
         raise ConfigError(
             "no such file",
             where=source,
-            right="Right would be a CSV file with the columns t_s and requests_per_s, or a made-up "
+            right="Expected a CSV file with the columns t_s and requests_per_s, or a generated "
             f"load: {families}",
         )
     return Trace.of(source, "frame")
 
 
-def world(given: Mapping[str, object], where: str = "world") -> Model:
+def world(given: Mapping[str, object], where: str = "world") -> WorldModel:
     """Return the model that *given* says, with units as in the spec: ``{"start": "45s"}``.
 
     Raises:
         ConfigErrors: Everything in it that cannot be meant.
     """
-    model, problems = structure(Model, given, where)
+    model, problems = structure(WorldModel, given, where)
     if problems or model is None:
         raise ConfigErrors(
             [ConfigError(p.found, code=p.code, right=p.right, next_step=p.next_step)
@@ -95,9 +95,9 @@ def plot(runs: Sequence[Run], path: Path) -> None:
             content = png(runs)
         case other:
             raise ConfigError(
-                f"'{other}' is no form of a plot" if other else "its name has no ending",
+                f"'{other}' is not a plot format" if other else "its name has no extension",
                 where=str(path),
-                right="Right would be a name that ends in .png or .html",
+                right="Expected a name that ends in .png or .html",
             )
     try:
         path.write_bytes(content)

@@ -8,7 +8,7 @@ import attrs
 from tarn.cluster import card
 from tarn.cluster.table import columns
 
-__all__ = ["Line", "Report", "Shot", "percentile", "report"]
+__all__ = ["RequestSummary", "Shot", "VerifyReport", "percentile", "report"]
 
 MOST_ERRORS = 10
 """Kinds of loss that are shown; each has a count."""
@@ -27,7 +27,7 @@ class Shot:
 
 
 @attrs.frozen
-class Line:
+class RequestSummary:
     """The sums over some of the shots. Times in seconds, of what was answered; None of nothing."""
 
     instance: str
@@ -42,7 +42,7 @@ class Line:
 
 
 @attrs.frozen
-class Report:
+class VerifyReport:
     """What a fleet made of canary inferences."""
 
     cluster: str
@@ -52,8 +52,8 @@ class Report:
     seconds: float
     slow_s: float
     """Beyond this an answer counts as slow."""
-    total: Line
-    instances: tuple[Line, ...]
+    total: RequestSummary
+    instances: tuple[RequestSummary, ...]
     """One for each instance, by id."""
     errors: tuple[tuple[str, str, str, int], ...]
     """(instance, model, why it was lost, how often), the most frequent first."""
@@ -98,7 +98,7 @@ class Report:
     def _few(self) -> tuple[tuple[str, str, str, int], ...]:
         return self.errors[:MOST_ERRORS]
 
-    def _lines(self) -> tuple[Line, ...]:
+    def _lines(self) -> tuple[RequestSummary, ...]:
         return self.instances if len(self.instances) == 1 else (*self.instances, self.total)
 
     def _headline(self) -> str:
@@ -108,7 +108,7 @@ class Report:
         return f"{self.cluster}: {sent}, {total.answered} answered, {total.lost} lost{slow}"
 
 
-def report(  # noqa: PLR0913 (what was asked, beside what came of it)
+def report(  # noqa: PLR0913 (what was asked, besides what came of it)
     cluster: str,
     shots: Sequence[Shot],
     *,
@@ -116,7 +116,7 @@ def report(  # noqa: PLR0913 (what was asked, beside what came of it)
     rps: float,
     seconds: float,
     slow_s: float,
-) -> Report:
+) -> VerifyReport:
     """Return the report over *shots*."""
     by_instance: dict[str, list[Shot]] = {}
     kinds: dict[tuple[str, str, str], int] = {}
@@ -128,7 +128,9 @@ def report(  # noqa: PLR0913 (what was asked, beside what came of it)
     errors = sorted(((*kind, count) for kind, count in kinds.items()), key=lambda e: (-e[3], e))
     lines = [_line(name, by_instance[name], slow_s) for name in sorted(by_instance)]
     total = _line("all", shots, slow_s)
-    return Report(cluster, tuple(models), rps, seconds, slow_s, total, tuple(lines), tuple(errors))
+    return VerifyReport(
+        cluster, tuple(models), rps, seconds, slow_s, total, tuple(lines), tuple(errors)
+    )
 
 
 def percentile(ordered: Sequence[float], fraction: float) -> float | None:
@@ -136,10 +138,10 @@ def percentile(ordered: Sequence[float], fraction: float) -> float | None:
     return ordered[max(0, math.ceil(fraction * len(ordered)) - 1)] if ordered else None
 
 
-def _line(name: str, shots: Iterable[Shot], slow_s: float) -> Line:
+def _line(name: str, shots: Iterable[Shot], slow_s: float) -> RequestSummary:
     every = list(shots)
     times = sorted(shot.latency_s for shot in every if not shot.error)
-    return Line(
+    return RequestSummary(
         name,
         sent=len(every),
         answered=len(times),
@@ -152,7 +154,7 @@ def _line(name: str, shots: Iterable[Shot], slow_s: float) -> Line:
     )
 
 
-def _cells(line: Line) -> tuple[object, ...]:
+def _cells(line: RequestSummary) -> tuple[object, ...]:
     counts = (line.instance, line.sent, line.answered, line.lost, line.slow)
     return (*counts, *map(_time, (line.p50_s, line.p95_s, line.p99_s, line.most_s)))
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from tarn.cluster.link import Link
 from tarn.errors import TarnError, TimedOutError, UnreachableError
-from tarn.interfaces import Finding, Looked
+from tarn.interfaces import CheckResult, Finding
 
 __all__ = ["scrapable"]
 
@@ -20,30 +20,30 @@ _AT_ONCE, _MOST, _NAMED = 8, 40, 3
 """Instances asked at the same time, asked at all, and named where they do not answer."""
 
 
-def scrapable(link: Link, within_s: float = WITHIN_S) -> Looked:
+def scrapable(link: Link, within_s: float = WITHIN_S) -> CheckResult:
     """Look whether the master gives its metrics to us, and each ready instance its own."""
     ref = link.find()
     if ref is None:
-        return Looked(f"no cluster '{link.name}' runs, so there is nothing to measure")
+        return CheckResult(f"no cluster '{link.name}' runs, so there is nothing to measure")
     try:
         with contextlib.closing(link.open()) as api:
             text = api.text("/metrics")
             instances = api.instances()["instances"]
-    except (UnreachableError, TimedOutError) as error:  # which is told beside this
-        return Looked(f"the master does not answer: {error.found}", known=False)
+    except (UnreachableError, TimedOutError) as error:  # which is told as well
+        return CheckResult(f"the master does not answer: {error.found}", known=False)
     except TarnError as error:
-        step = error.next_step or "Name the api token, or ask where the cluster was started"
-        return Looked("", (Finding("TARN-3845", f"{ref.url}/metrics", error.found, step),))
+        step = error.next_step or "Give the api token, or run this where the cluster was started"
+        return CheckResult("", (Finding("TARN-3845", f"{ref.url}/metrics", error.found, step),))
     if _SURE not in text:
-        found = f"the answer has no {_SURE}: it is not a master's"
-        step = "Look at what listens there"
-        return Looked("", (Finding("TARN-3845", f"{ref.url}/metrics", found, step),))
+        found = f"the answer has no {_SURE}, so it does not come from a master"
+        step = "Check which program listens there"
+        return CheckResult("", (Finding("TARN-3845", f"{ref.url}/metrics", found, step),))
     addresses = dict(_addresses(instances))
     silent = tuple(_silent(addresses, within_s))
     series = sum(1 for line in text.splitlines() if line and not line.startswith("#"))
     if silent:
-        return Looked("", (_unreached(silent, len(addresses)),))
-    return Looked(f"{series} series of the master; {len(addresses)} instances give theirs")
+        return CheckResult("", (_unreached(silent, len(addresses)),))
+    return CheckResult(f"{series} series of the master; {len(addresses)} instances give theirs")
 
 
 def _addresses(instances: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
@@ -84,7 +84,7 @@ def _unreached(silent: Sequence[tuple[str, str, str]], asked: int) -> Finding:
         "",
         f"{len(silent)} of {asked} instances do not give their metrics to this machine: "
         f"{named}{more}",
-        "The master has its own way to them: `tarn status` says what it sees. Where a Prometheus "
-        "scrapes Triton itself, have the metrics port opened to it",
+        "The master reaches them in its own way: `tarn status` shows what it sees. If a "
+        "Prometheus scrapes Triton directly, open the metrics port to it",
         fatal=False,
     )

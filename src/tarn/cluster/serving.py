@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tarn.cluster.ended import over
+from tarn.cluster.ended import ended_status
 from tarn.cluster.link import Link
 from tarn.domain import ClusterState
 from tarn.errors import NotFoundError, TarnError
@@ -24,7 +24,7 @@ def without_master(link: Link, directory: Path, error: TarnError) -> Mapping[str
     """
     ending = link.ended()
     if ending is not None:
-        return over(ending)
+        return ended_status(ending)
     if isinstance(error, NotFoundError):
         raise error
     ref = link.find()
@@ -59,7 +59,7 @@ def masterless(
         code = "TARN-4023"
         reason = f"the master is being started again; {serve if count else 'its instances go on'}"
     else:
-        code, reason = "TARN-4003", f"no master; {serve}; `tarn up` takes {them} over"
+        code, reason = "TARN-4003", f"no master is running; {serve}; `tarn up` takes {them} over"
     if error is not None and error.code == UNPROVEN:
         reason += (
             f". At {error.where} another program answers, which did not prove to be the master: "

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from tarn.cluster.cause import first_words
+from tarn.cluster.reported_issue import first_words
 from tarn.cluster.table import columns, limits_words, moment
 
 __all__ = ["decided", "explained", "read_off", "settings_words"]
@@ -19,7 +19,9 @@ Answer = Mapping[str, Any]
 def explained(answer: Answer) -> str:
     """Return the sentence, what bounds the size, the signals, and the last decisions."""
     stale = (
-        "The master has stopped acting, and this is what it last knew.\n" if answer["stale"] else ""
+        "The master has stopped acting, and this is its last known state.\n"
+        if answer["stale"]
+        else ""
     )
     parts = [stale + answer["sentence"] + "\n" + settings_words(answer)]
     if answer["signals"]:

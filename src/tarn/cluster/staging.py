@@ -110,7 +110,7 @@ def look(location: str, spec: ClusterSpec, environ: Mapping[str, str]) -> Iterat
             f"{path} cannot be read ({error.strerror})",
             code="TARN-2200",
             where="models.repository",
-            right="Right would be the directory that holds the model directories.",
+            right="Expected the directory that holds the model directories.",
         ) from error
     found = repository.examine(files, spec.models.serve, location)
     yield from found
@@ -138,9 +138,9 @@ def _no_warmup(spec: ClusterSpec) -> Finding:
     return Finding(
         "TARN-2004",
         f"instance.warmup = '{spec.instance.warmup}'",
-        "the requests lie in a repository at a URI, which the master of a remote runtime does not "
-        "read; not in this version",
-        "Name a path that the nodes have mounted in models.repository, or remove instance.warmup",
+        "the requests are in a repository at a URI, which the master of a remote runtime cannot "
+        "read in this version",
+        "Set models.repository to a path that the nodes have mounted, or remove instance.warmup",
     )
 
 
@@ -148,7 +148,7 @@ def _elsewhere(location: str) -> Finding:
     return Finding(
         "TARN-2200",
         f"models.repository = '{location}'",
-        "is no directory of this machine; it must be one of every node where instances may run",
-        "Check the path there; a repository at a URI is brought to the nodes",
+        "is not a directory on this machine; it must be one on every node where instances may run",
+        "Check the path on the nodes; TARN copies only a repository at a URI to them",
         fatal=False,
     )

@@ -5,11 +5,11 @@ from collections.abc import Callable, Iterator, Mapping
 
 import attrs
 
-from tarn.cluster.surroundings import Surroundings
+from tarn.cluster.environment import ClusterEnvironment
 from tarn.domain import Choice, ClusterSpec, Secret
 from tarn.domain import given_secrets as rule
-from tarn.domain.brought import SECRETS
-from tarn.domain.given_secrets import Held
+from tarn.domain.given_secrets import StoredSecret
+from tarn.domain.master_files import SECRETS
 from tarn.errors import ConfigError, ConfigErrors, TarnError
 from tarn.interfaces import Finding, Progress, SecretStore
 from tarn.plain import join
@@ -33,28 +33,28 @@ class Store:
 
 
 def secrets_of(
-    spec: ClusterSpec, surroundings: Surroundings, hear: Hear | None = None
+    spec: ClusterSpec, environment: ClusterEnvironment, hear: Hear | None = None
 ) -> Mapping[str, Secret]:
     """Return every secret of every store of *spec*, by name.
 
     Raises:
         ConfigErrors: As `held`.
     """
-    return {one.name: one.value for one in held(spec, surroundings, hear)}
+    return {one.name: one.value for one in held(spec, environment, hear)}
 
 
 def held(
-    spec: ClusterSpec, surroundings: Surroundings, hear: Hear | None = None
-) -> tuple[Held, ...]:
+    spec: ClusterSpec, environment: ClusterEnvironment, hear: Hear | None = None
+) -> tuple[StoredSecret, ...]:
     """Read every secret of every store of *spec*; no store is asked where there is none.
 
     Raises:
         ConfigErrors: A store cannot be read or asked, lacks a secret that its options name, or two
             stores or settings contradict each other: everything at once, and no value.
     """
-    found: list[Held] = []
+    found: list[StoredSecret] = []
     errors: list[ConfigError] = []
-    for store in stores(spec, surroundings, hear):
+    for store in stores(spec, environment, hear):
         try:
             found += _read(store)
         except TarnError as error:
@@ -68,12 +68,12 @@ def held(
     return tuple(found)
 
 
-def given(found: tuple[Held, ...]) -> Mapping[str, Secret]:
+def given(found: tuple[StoredSecret, ...]) -> Mapping[str, Secret]:
     """Return what instances get: environment variable to value."""
     return rule.environ(found)
 
 
-def carried(found: tuple[Held, ...]) -> Mapping[str, bytes]:
+def carried(found: tuple[StoredSecret, ...]) -> Mapping[str, bytes]:
     """Return the file with which a master gets what its instances get; none without secrets.
 
     What no instance gets, such as the password of a keystore, stays here.
@@ -83,11 +83,11 @@ def carried(found: tuple[Held, ...]) -> Mapping[str, bytes]:
 
 
 def look(
-    spec: ClusterSpec, surroundings: Surroundings
-) -> tuple[tuple[Held, ...], tuple[Finding, ...]]:
+    spec: ClusterSpec, environment: ClusterEnvironment
+) -> tuple[tuple[StoredSecret, ...], tuple[Finding, ...]]:
     """Return what `held` returns, or why it raises, as findings."""
     try:
-        return held(spec, surroundings), ()
+        return held(spec, environment), ()
     except ConfigErrors as error:
         return (), tuple(
             Finding(one.code, one.where, one.found, one.next_step or one.right)
@@ -96,7 +96,7 @@ def look(
 
 
 def stores(
-    spec: ClusterSpec, surroundings: Surroundings, hear: Hear | None = None
+    spec: ClusterSpec, environment: ClusterEnvironment, hear: Hear | None = None
 ) -> tuple[Store, ...]:
     """Return the stores of *spec*; nothing is opened before one is asked.
 
@@ -105,29 +105,31 @@ def stores(
         ProviderMissingError: Nobody offers one, or its modules are not installed.
     """
     return tuple(
-        _store(join("secrets", number), choice, surroundings, hear)
+        _store(join("secrets", number), choice, environment, hear)
         for number, choice in enumerate(spec.secrets)
     )
 
 
-def _store(where: str, choice: Choice, surroundings: Surroundings, hear: Hear | None) -> Store:
-    plugins = surroundings.plugins()
+def _store(where: str, choice: Choice, environment: ClusterEnvironment, hear: Hear | None) -> Store:
+    plugins = environment.plugins()
     factory = plugins.choose("secrets", choice.use, join(where, "use"))
     settings = plugins.settings(factory, choice.options, join(where, "options"))
-    made: SecretStore = factory.create(settings, surroundings.context(hear))
+    made: SecretStore = factory.create(settings, environment.context(hear))
     return Store(where, choice.use, factory.names(settings), made)
 
 
-def _read(store: Store) -> Iterator[Held]:
+def _read(store: Store) -> Iterator[StoredSecret]:
     names = store.open.names()
     for name in sorted(store.names.keys() - set(names)):
         raise ConfigError(
-            f"options.names speaks of a secret '{name}', which is not there",
+            f"options.names lists a secret '{name}' that the store does not have",
             code="TARN-3743",
             right=f"There are: {', '.join(names) or 'none'}.",
         )
     for name in names:
-        yield Held(store.where, name, rule.variables(name, store.names), store.open.read(name))
+        yield StoredSecret(
+            store.where, name, rule.variables(name, store.names), store.open.read(name)
+        )
 
 
 def _told(error: TarnError, where: str) -> ConfigError:

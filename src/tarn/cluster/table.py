@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from tarn.cluster.cause import age, first_words, instance_reason, instance_state
+from tarn.cluster.reported_issue import age, first_words, instance_reason, instance_state
 
 __all__ = ["cluster_table", "columns", "instance_table", "limits_words", "moment"]
 

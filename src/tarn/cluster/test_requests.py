@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from tarn.domain import ClusterSpec
-from tarn.domain.brought import TEST_REQUESTS
+from tarn.domain.master_files import TEST_REQUESTS
 from tarn.domain.spec import NO_TEST
 from tarn.errors import ConfigError, ConfigErrors
 from tarn.interfaces import Finding
@@ -30,7 +30,7 @@ def look_at_tests(spec: ClusterSpec) -> Iterator[Finding]:
     requests, flaws = parse(text)
     for flaw in flaws:
         where = f"{_KEY} = '{path}'" + (f", {flaw.where}" if flaw.where else "")
-        yield Finding(CODE, where, flaw.found, f"Right would be {flaw.right}")
+        yield Finding(CODE, where, flaw.found, f"Expected {flaw.right}")
     for request in requests:
         yield from _not_served(request, spec, path)
 

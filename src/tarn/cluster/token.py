@@ -33,9 +33,9 @@ def api_token(source: str, environ: Mapping[str, str], kept: Path) -> str | None
             return _given(environ.get(name, "").strip(), f"the environment variable {name}")
         case _:
             raise ConfigError(
-                "names no source of a token",  # never the value: somebody may have put a token here
+                "does not say where the token is",  # never the value: it may be the token itself
                 where="api.token",
-                right="Right would be auto, none, file:PATH or env:NAME.",
+                right="Expected auto, none, file:PATH or env:NAME.",
             )
 
 

@@ -14,13 +14,13 @@ from typing import Any, Self
 
 import attrs
 
-from tarn.cluster.report import Report, Shot, report
+from tarn.cluster.report import Shot, VerifyReport, report
 from tarn.errors import ConfigError, NotFoundError, TarnError, UnreachableError
 from tarn.interfaces import Clock, Progress
 from tarn.plain import did_you_mean
 from tarn.triton.canary import Canary, canary, given
 
-__all__ = ["Order", "Target", "verify"]
+__all__ = ["VerifyOptions", "VerifyTarget", "verify"]
 
 Status = Mapping[str, Any]
 Hear = Callable[[Progress], None]
@@ -34,7 +34,7 @@ _SAID = 300
 
 
 @attrs.frozen
-class Order:
+class VerifyOptions:
     """What is asked of `verify`. Times in seconds."""
 
     rps: float
@@ -48,17 +48,17 @@ class Order:
     def __attrs_post_init__(self) -> None:
         """Refuse what cannot be meant."""
         if not 0 < self.rps <= MOST_RPS:
-            right = f"More than 0 and at most {MOST_RPS} is right."
+            right = f"Use a rate above 0 and at most {MOST_RPS}."
             raise ConfigError(f"{self.rps:g} requests a second", where="rps", right=right)
         if self.seconds <= 0 or self.timeout_s <= 0:
-            raise ConfigError("a time of 0 s sends nothing", where="seconds, timeout")
+            raise ConfigError("a duration of 0 s would send nothing", where="seconds, timeout")
         if self.body is not None and len(self.models) != 1:
-            found = f"one body cannot be meant for {len(self.models) or 'all'} models"
+            found = f"one request body cannot fit {len(self.models) or 'all'} models"
             raise ConfigError(found, where="body", next_step="Name one model.")
 
 
 @attrs.frozen
-class Target:
+class VerifyTarget:
     """One instance that may get traffic."""
 
     instance: str
@@ -67,8 +67,8 @@ class Target:
 
 
 def verify(
-    cluster: str, look: Callable[[], Status], order: Order, clock: Clock, hear: Hear | None
-) -> Report:
+    cluster: str, look: Callable[[], Status], order: VerifyOptions, clock: Clock, hear: Hear | None
+) -> VerifyReport:
     """Send what *order* says to the instances that *look* shows, and report.
 
     Raises:
@@ -99,7 +99,11 @@ class _Gallery:
     """Fires when it is time, and gathers what came of it. Owns its threads."""
 
     def __init__(
-        self, order: Order, canaries: list[Canary], targets: tuple[Target, ...], clock: Clock
+        self,
+        order: VerifyOptions,
+        canaries: list[Canary],
+        targets: tuple[VerifyTarget, ...],
+        clock: Clock,
     ) -> None:
         self._order, self._canaries, self._clock = order, canaries, clock
         self.targets = targets
@@ -110,7 +114,9 @@ class _Gallery:
         self.over = threading.Event()
         """Everything that was sent has come to something."""
         self._stop = threading.Event()
-        self._waiting: queue.SimpleQueue[tuple[float, Target, Canary] | None] = queue.SimpleQueue()
+        self._waiting: queue.SimpleQueue[tuple[float, VerifyTarget, Canary] | None] = (
+            queue.SimpleQueue()
+        )
         self._lock = threading.Lock()
         self._idle = 0
         self._workers: list[threading.Thread] = []
@@ -141,7 +147,7 @@ class _Gallery:
             targets, turn = self.targets, number // len(canaries)
             self._send(due_s, targets[turn % len(targets)], canaries[number % len(canaries)])
 
-    def _send(self, due_s: float, target: Target, shot: Canary) -> None:
+    def _send(self, due_s: float, target: VerifyTarget, shot: Canary) -> None:
         with self._lock:
             self.sent += 1
             if self._idle:
@@ -164,7 +170,7 @@ class _Gallery:
                     self.over.set()
 
 
-def _fire_one(target: Target, shot: Canary, timeout_s: float) -> str:
+def _fire_one(target: VerifyTarget, shot: Canary, timeout_s: float) -> str:
     """Send one request; return why it was lost, or nothing."""
     try:
         path = f"/v2/models/{shot.model}/infer"
@@ -197,16 +203,16 @@ def _text(error: Exception) -> str:
 
 
 def _told(body: bytes) -> str:
-    """Return Triton's own words out of an answer that is no 200."""
+    """Return Triton's own words out of an answer that is not a 200."""
     text = body.decode("utf-8", "replace")
     with contextlib.suppress(ValueError, AttributeError):
         text = str(json.loads(text).get("error", text))
     return " ".join(text.split())[:_SAID] or "no text"
 
 
-def _targets(cluster: str, status: Status) -> tuple[Target, ...]:
+def _targets(cluster: str, status: Status) -> tuple[VerifyTarget, ...]:
     found = tuple(
-        Target(item["id"], item["http"])
+        VerifyTarget(item["id"], item["http"])
         for item in status.get("instances", ())
         if item["state"] == "ready" and not item.get("suspect") and item.get("http")
     )
@@ -216,13 +222,13 @@ def _targets(cluster: str, status: Status) -> tuple[Target, ...]:
     return found
 
 
-def _models(order: Order, status: Status) -> tuple[str, ...]:
+def _models(order: VerifyOptions, status: Status) -> tuple[str, ...]:
     """Return the models to ask: those of the order, else each that is READY somewhere."""
     served = dict.fromkeys(_served(status))
     for model in order.models:
         if model not in served and served:
-            step = did_you_mean(model, served) or f"Served are: {', '.join(served)}."
-            found = f"no ready instance serves a model '{model}'"
+            step = did_you_mean(model, served) or f"Served models: {', '.join(served)}."
+            found = f"no ready instance serves the model '{model}'"
             raise NotFoundError(found, where=status["name"], next_step=step)
     if not served and not order.models:
         found = "no instance says which models it serves"
@@ -237,13 +243,13 @@ def _served(status: Status) -> Iterator[str]:
                 yield model["name"]
 
 
-def _canaries(order: Order, models: tuple[str, ...], target: Target) -> list[Canary]:
+def _canaries(order: VerifyOptions, models: tuple[str, ...], target: VerifyTarget) -> list[Canary]:
     if order.body is not None:
         return [given(models[0], order.body)]
     return [_made(model, target, order.timeout_s) for model in models]
 
 
-def _made(model: str, target: Target, timeout_s: float) -> Canary:
+def _made(model: str, target: VerifyTarget, timeout_s: float) -> Canary:
     where = f"{target.instance}, model '{model}'"
     try:
         code, body = _exchange(target.address, "GET", f"/v2/models/{model}", timeout_s)
@@ -253,5 +259,5 @@ def _made(model: str, target: Target, timeout_s: float) -> Canary:
     except (OSError, http.client.HTTPException) as error:
         raise UnreachableError(f"no answer: {_text(error)}", where=where) from error
     except ValueError as error:
-        step = "Give a request of your own with --input FILE.json."
+        step = "Give your own request with --input FILE.json."
         raise ConfigError(str(error), where=where, next_step=step) from error

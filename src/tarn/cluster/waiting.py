@@ -5,11 +5,11 @@ from typing import Any, Self
 
 import attrs
 
-from tarn.cluster.ended import over
+from tarn.cluster.ended import ended_status
+from tarn.cluster.environment import ClusterEnvironment
 from tarn.cluster.explain import explain, first_words
-from tarn.cluster.far import Far
 from tarn.cluster.link import Link
-from tarn.cluster.surroundings import Surroundings
+from tarn.cluster.load_progress import LoadProgress
 from tarn.domain import ClusterState
 from tarn.errors import ConfigError, NotFoundError, TarnError, TimedOutError, UnreachableError
 from tarn.interfaces import Clock, Progress
@@ -52,8 +52,8 @@ class Goal:
         states = ", ".join(ClusterState)
         near = did_you_mean(wanted, ClusterState) if kind == "state" else ""
         raise ConfigError(
-            f"'{text}' is no goal",
-            right=f"Right would be ready=N, or state=S (S: {states}).",
+            f"'{text}' is not a goal",
+            right=f"Expected ready=N, or state=S (S: {states}).",
             next_step=near,
         )
 
@@ -80,7 +80,7 @@ class Goal:
 def wait_until(
     goal: Goal,
     link: Link,
-    surroundings: Surroundings,
+    environment: ClusterEnvironment,
     timeout_s: float,
     hear: Callable[[Progress], None],
 ) -> Mapping[str, Any]:
@@ -94,7 +94,7 @@ def wait_until(
         TarnError: The cluster failed, or ends.
         NotFoundError: There is no such cluster (any more).
     """
-    clock = surroundings.clock
+    clock = environment.clock
     until_s = clock.now_s() + timeout_s
     watch = _Watch(goal, link, clock, hear)
     while True:
@@ -104,7 +104,7 @@ def wait_until(
             return status
         if clock.now_s() >= until_s:
             raise _too_late(goal, link.name, timeout_s, watch.why)
-        surroundings.rest(LOOK_EVERY_S)
+        environment.rest(LOOK_EVERY_S)
 
 
 class _Watch:
@@ -116,7 +116,7 @@ class _Watch:
         self._goal, self._link, self._clock, self._hear = goal, link, clock, hear
         self._seen_s = clock.now_s()
         self._ask_end_again_s = float("-inf")
-        self._far = Far(link, clock)
+        self._far = LoadProgress(link, clock)
         self.why: tuple[str, ...] = ()
 
     def look(self) -> Mapping[str, Any] | None:
@@ -157,7 +157,7 @@ class _Watch:
             ending = self._link.ended()
         except TarnError:  # its runtime cannot be asked at the moment
             return None
-        return None if ending is None else over(ending)
+        return None if ending is None else ended_status(ending)
 
     def _progress(self, status: Mapping[str, Any]) -> Progress:
         """Tell of the first instance that is not ready: its log says how far its models are."""
@@ -182,7 +182,7 @@ def _silent(link: Link, error: TarnError) -> UnreachableError:
     return UnreachableError(
         f"{who} has not answered for {SILENT_AFTER_S:g} s: {error.found}",
         where=link.name,
-        next_step="The instances go on without it. If it hangs, kill it: another takes over.",
+        next_step="The instances go on without it. If it hangs, kill it; another takes over.",
     )
 
 
@@ -197,7 +197,8 @@ def _too_late(goal: Goal, name: str, timeout_s: float, why: tuple[str, ...]) -> 
     return TimedOutError(
         f"{goal} not reached in {timeout_s:g} s. " + "; ".join(why),
         where=name,
-        next_step=f"It goes on: `tarn wait -c {name}` waits longer, `tarn why -c {name}` says why.",
+        next_step=f"The cluster keeps trying: `tarn wait -c {name}` waits longer, `tarn why -c "
+        f"{name}` says why.",
     )
 
 

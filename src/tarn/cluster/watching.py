@@ -16,7 +16,7 @@ from tarn.errors import NotFoundError, TimedOutError, UnreachableError
 from tarn.interfaces import Clock
 from tarn.plain import underlying, visible
 
-__all__ = ["Cell", "Lines", "Screen", "Terminal", "Watch", "screen"]
+__all__ = ["Cell", "LinePrinter", "Screen", "Terminal", "Watch", "screen"]
 
 Status = Mapping[str, Any]
 
@@ -64,7 +64,7 @@ class Watch:
         """Draw on *screen* until *goal* is reached, or a cluster that was there is gone.
 
         Raises:
-            TimedOutError: *limit_s* seconds passed; without a goal that is no error.
+            TimedOutError: *limit_s* seconds passed; without a goal that is not an error.
             NotFoundError: There is no such cluster, and there was none.
         """
         begun_s = self._clock.now_s()
@@ -131,7 +131,7 @@ class Terminal:
         self._drawn = len(lines)
 
 
-class Lines:
+class LinePrinter:
     """Prints a line when something changed, where nothing can be rewritten."""
 
     def __init__(self, stream: TextIO) -> None:
@@ -195,4 +195,4 @@ def screen(stream: TextIO | None = None) -> Screen:
     if stream is None and shell is not None and hasattr(shell, "kernel"):
         return Cell(importlib.import_module("IPython.display"))
     stream = stream or sys.stdout
-    return Terminal(stream) if stream.isatty() else Lines(stream)
+    return Terminal(stream) if stream.isatty() else LinePrinter(stream)

@@ -5,7 +5,7 @@ it returns is passed on.
 """
 
 from tarn.config.aliases import ALIASES, Alias
-from tarn.config.loading import Loaded, load
+from tarn.config.loading import LoadedSpec, load
 from tarn.config.process import environ, paths
 from tarn.config.showing import dump, explain, schema, spec_hash
 from tarn.plain import redact
@@ -13,7 +13,7 @@ from tarn.plain import redact
 __all__ = [
     "ALIASES",
     "Alias",
-    "Loaded",
+    "LoadedSpec",
     "dump",
     "environ",
     "explain",

@@ -51,7 +51,7 @@ def quiet(draft: Draft, lacking: tuple[Problem, ...]) -> tuple[tuple[Problem, ..
         origin = draft.origin(problem.path)
         if problem.path == "placement.tag" and origin.startswith(_ASKED):
             why = problem.text.rpartition(": ")[2]
-            notes.append(f"{origin}: accepted, and does nothing: {why}")
+            notes.append(f"{origin}: accepted, but has no effect: {why}")
         else:
             kept.append(problem)
     return tuple(kept), notes
@@ -67,7 +67,7 @@ def _capabilities(spec: ClusterSpec, plugins: Offers) -> RuntimeCapabilities | N
 
 
 def _placement(spec: ClusterSpec) -> Iterator[tuple[str, object]]:
-    """Yield (path, value) of every key of placement that was meant: that is no default."""
+    """Yield (path, value) of every key of placement that was meant: that is not a default."""
     for part, default, keys in (
         (spec.placement, PlacementSpec(), tuple(f.name for f in attrs.fields(PlacementSpec))),
         (spec.master, MasterSpec(), ("node_label",)),

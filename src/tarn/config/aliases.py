@@ -17,7 +17,7 @@ from types import MappingProxyType
 
 import attrs
 
-from tarn.config.draft import Item, Step
+from tarn.config.draft import ListItem, Step
 
 __all__ = ["ALIASES", "Alias", "by_name"]
 
@@ -68,12 +68,12 @@ class Alias:
         """Return the dotted path of its effect; empty where there is none, or several."""
         text = ""
         for step in self.to:
-            text += f"[{step.use}]" if isinstance(step, Item) else f".{step}"
+            text += f"[{step.use}]" if isinstance(step, ListItem) else f".{step}"
         return text.removeprefix(".")
 
 
 _DOCKER = ("runtime", "options", "docker")
-_ZOOKEEPER = ("discovery", Item("zookeeper"))
+_ZOOKEEPER = ("discovery", ListItem("zookeeper"))
 _RANGER = ("authorizer", "options")
 _THRESHOLD = ("scaling", "options")
 _TLS = ("api", "tls")
@@ -99,7 +99,7 @@ ALIASES: tuple[Alias, ...] = (
     Alias("pipeline-parallelism", "pp", "PIPELINE_PARALLELISM", "integer",
           "Pipeline parallelism", ("instance", "parallelism", "pipeline")),
     Alias("secrets", "s", "SECRETS_PATH", "text",
-          "JCEKS file with secrets", ("secrets", Item("jceks"), "options", "path")),
+          "JCEKS file with secrets", ("secrets", ListItem("jceks"), "options", "path")),
     Alias("placement-tag", "pt", "PLACEMENT_TAG", "text",
           "At most one instance with this tag on a node", ("placement", "tag")),
     Alias("docker-network", "dn", "DOCKER_NETWORK", "text",
@@ -120,7 +120,7 @@ ALIASES: tuple[Alias, ...] = (
     Alias("zk-required", None, "ZK_REQUIRED", "flag",
           "Refuse to start without ZooKeeper", (*_ZOOKEEPER, "required")),
     Alias("zk-jaas", None, "ZK_JAAS", "text",
-          "Not in this version: no JVM speaks to ZooKeeper"),
+          "Not in this version: ZooKeeper is not reached from a JVM"),
     Alias("ranger-service", "rs", "RANGER_SERVICE", "text",
           "Ranger service that authorizes", (*_RANGER, "service")),
     Alias("ranger-app-id", "ra", "RANGER_APP_ID", "text", "Ranger app id", (*_RANGER, "app_id")),

@@ -67,7 +67,7 @@ def read(words: Sequence[str]) -> Command:
     for word in words_left:
         alias = _exact(word)
         if alias is None:
-            notes.append(f"{_shown(word)} is no option, and was ignored by the Java TARN too")
+            notes.append(f"{_shown(word)} is not an option; the Java TARN ignored it too")
             continue
         value: object = True
         if not alias.is_flag:
@@ -114,8 +114,8 @@ def _options(words: list[str]) -> list[str]:
         return words
     raise _wrong(
         "command",
-        "no command of the Java TARN",
-        "Right would be: yarn jar tarn-orchestrator.jar varga.tarn.yarn.Client --options",
+        "not a command of the Java TARN",
+        "Expected: yarn jar tarn-orchestrator.jar varga.tarn.yarn.Client --options",
     )
 
 
@@ -124,7 +124,7 @@ def _flattened(words: Sequence[str]) -> Iterator[str]:
     left = iter(words)
     for word in left:
         if word == "--":
-            return  # what follows is no option
+            return  # what follows is not an option
         if word.startswith("--"):
             yield from _long(word)
         elif word.startswith("-") and word != "-":

@@ -6,7 +6,7 @@ from typing import Any
 
 from tarn.config import commandline
 from tarn.config.aliases import by_name
-from tarn.config.loading import Loaded, load
+from tarn.config.loading import LoadedSpec, load
 from tarn.config.offers import COMING_KEYS
 from tarn.config.readings import text_of
 from tarn.config.showing import dump
@@ -39,7 +39,7 @@ def translate(words: Sequence[str], coming: Mapping[tuple[str, str], str]) -> st
         coming: (kind, name) of each provider that is not here yet, to the part that brings it.
 
     Raises:
-        ConfigErrors: It is no command of the Java TARN, or it asks for what no version of ours
+        ConfigErrors: It is not a command of the Java TARN, or it asks for what no version of ours
             has: every error at once.
     """
     command = commandline.read(words)
@@ -58,7 +58,7 @@ def translate(words: Sequence[str], coming: Mapping[tuple[str, str], str]) -> st
     return "\n".join((*lines, *_lines(plain, comments, "", 0))) + "\n"
 
 
-def _loaded(options: Mapping[str, object], environ: Mapping[str, str]) -> Loaded:
+def _loaded(options: Mapping[str, object], environ: Mapping[str, str]) -> LoadedSpec:
     """Read everything; the name is that of a folder which is not known yet."""
     try:
         return load({"name": "any", **_JAVA}, aliases=options, environ=environ)
@@ -74,7 +74,7 @@ def _dropped(options: dict[str, object]) -> Iterator[str]:
     for key, value in list(options.items()):
         if value == "":
             del options[key]
-            yield f"--{key} is empty, which the Java TARN took for not given"
+            yield f"--{key} is empty, which the Java TARN took as not given"
         elif isinstance(value, str) and _PLACEHOLDER.fullmatch(value):
             del options[key]
             yield f"--{key} {value}: left out, a placeholder"
@@ -87,7 +87,7 @@ def _without_a_key(options: dict[str, object]) -> Iterator[tuple[str, str]]:
             yield key, by_name[key].part
 
 
-def _written(loaded: Loaded) -> tuple[dict[str, Any], dict[str, str]]:
+def _written(loaded: LoadedSpec) -> tuple[dict[str, Any], dict[str, str]]:
     """Return what is not a default of ours, and a comment for what nobody asked for."""
     comments: dict[str, str] = {}
 
@@ -114,11 +114,13 @@ def _written(loaded: Loaded) -> tuple[dict[str, Any], dict[str, str]]:
 
 
 def _token(
-    loaded: Loaded, plain: dict[str, Any], comments: dict[str, str], head: list[str]
+    loaded: LoadedSpec, plain: dict[str, Any], comments: dict[str, str], head: list[str]
 ) -> None:
     if loaded.api_token is not None:
         plain.setdefault("api", {})["token"] = "env:TARN_TOKEN"  # noqa: S105 (where it is)
-        comments["api.token"] = "the token is not written down: export TARN_TOKEN before `tarn up`"
+        comments["api.token"] = (
+            "the token is not written into the file: export TARN_TOKEN before `tarn up`"
+        )
     else:
         head.append(
             "without --token the Java TARN let everybody in; here a token is generated "
@@ -133,7 +135,8 @@ def _secrets(plain: dict[str, Any], comments: dict[str, str]) -> None:
         if value == MASK:
             environ[name] = value
             comments[join("triton.env", name)] = (
-                "a secret is not written down: give it in a secret store, or here"
+                "a secret is not written into the file: put it into a secret store, or write it "
+                "here"
             )
 
     def shown(value: Any) -> Any:
@@ -147,7 +150,7 @@ def _secrets(plain: dict[str, Any], comments: dict[str, str]) -> None:
 
 
 def _parts(
-    loaded: Loaded,
+    loaded: LoadedSpec,
     plain: dict[str, Any],
     comments: dict[str, str],
     coming: Mapping[tuple[str, str], str],

@@ -14,7 +14,7 @@ from typing import Any
 import attrs
 import yaml
 
-from tarn.config.draft import Written
+from tarn.config.draft import FileValue
 from tarn.config.readings import read_plain
 from tarn.errors import ConfigError, ConfigErrors
 from tarn.plain import Doubtful, did_you_mean, in_quotes, join, pasted, shown
@@ -37,7 +37,7 @@ class Document:
     """Plain data and where each part of it was written."""
 
     plain: dict[str, Any] = attrs.field(hash=False)
-    """What is not text and stands without quotes is a `Written` or a `tarn.plain.Doubtful`."""
+    """What is not text and stands without quotes is a `FileValue` or a `tarn.plain.Doubtful`."""
     origins: Mapping[str, str] = attrs.field(hash=False)
     """Dotted path to ``tarn.yaml:12``; also for keys that are unknown."""
 
@@ -46,7 +46,7 @@ def read(path: Path) -> Document:
     """Return the content of the YAML file *path*; an empty file is an empty mapping.
 
     Raises:
-        ConfigErrors: It cannot be read, is no YAML, is no mapping, or gives a key twice.
+        ConfigErrors: It cannot be read, is not YAML, is not a mapping, or gives a key twice.
     """
     name = path.name
     try:
@@ -171,7 +171,7 @@ class _Walk:
         return self._scalar(node, path)
 
     def _scalar(self, node: yaml.ScalarNode, path: str) -> Any:
-        """Return text, or a `Written`; None after an error was noted."""
+        """Return text, or a `FileValue`; None after an error was noted."""
         tag = self._tag(node)
         if tag and node.tag != f"{_TAG}str":
             return self._tagged(tag, node, path)
@@ -179,7 +179,7 @@ class _Walk:
             return node.value
         self._refuse_unseen(node, path)
         value = read_plain(node.value)
-        return value if isinstance(value, str | Doubtful) else Written(value, node.value)
+        return value if isinstance(value, str | Doubtful) else FileValue(value, node.value)
 
     def _tag(self, node: yaml.Node) -> str:
         """Return the tag that is written before *node*; PyYAML takes ``! 5`` for ``5``."""
@@ -189,7 +189,7 @@ class _Walk:
 
     def _tagged(self, tag: str, node: yaml.Node, path: str) -> None:
         what = f"{path}: " if path else ""
-        self._bad(node, f"{what}the tag {shown(tag, '')} is not known here", "Remove the tag")
+        self._bad(node, f"{what}the tag {shown(tag, '')} is not supported", "Remove the tag")
 
     def _refuse_unseen(self, node: yaml.ScalarNode, path: str) -> None:
         sign = next((s for s in node.value if s != " " and unicodedata.category(s) in _UNSEEN), "")
@@ -275,4 +275,4 @@ def _named(sign: str) -> str:
 
 
 def _escaped(sign: str) -> str:
-    return f'Remove it; where it is meant, write "\\u{ord(sign):04x}" in double quotes'
+    return f'Remove it; if it is intended, write "\\u{ord(sign):04x}" in double quotes'

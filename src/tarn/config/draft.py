@@ -8,7 +8,7 @@ import attrs
 
 from tarn.plain import join
 
-__all__ = ["Draft", "Item", "Step", "Written", "copied"]
+__all__ = ["Draft", "FileValue", "ListItem", "Step", "copied"]
 
 _CHOICES = ("runtime", "scaling", "authorizer")
 _LISTS = ("discovery", "secrets")
@@ -18,17 +18,17 @@ _MISSING = object()
 
 
 @attrs.frozen
-class Item:
+class ListItem:
     """A step into a list of choices: the item whose ``use`` this is, appended where missing."""
 
     use: str
 
 
-Step = str | Item
+Step = str | ListItem
 
 
 @attrs.frozen
-class Written:
+class FileValue:
     """A value of a file that is not text, and the text that the file has for it."""
 
     value: Any = attrs.field(hash=False)
@@ -40,9 +40,9 @@ def copied(
 ) -> Any:
     """Return a deep copy that nobody else holds; paths become text, tuples lists.
 
-    A `Written` becomes its value; its text goes to *texts*, by dotted path.
+    A `FileValue` becomes its value; its text goes to *texts*, by dotted path.
     """
-    if isinstance(value, Written):
+    if isinstance(value, FileValue):
         if texts is not None:
             texts[path] = value.text
         return value.value
@@ -117,7 +117,7 @@ class Draft:
         holder: Any = self.plain
         path = ""
         for number, step in enumerate(steps):
-            if isinstance(step, Item):
+            if isinstance(step, ListItem):
                 count = len(holder)
                 index, holder = _item(holder, step.use)
                 path = join(path, index)
@@ -125,12 +125,12 @@ class Draft:
                     self._origins[path] = origin
             else:
                 path = join(path, step)
-                inside: Any = [] if isinstance((*steps, "")[number + 1], Item) else {}
+                inside: Any = [] if isinstance((*steps, "")[number + 1], ListItem) else {}
                 if holder.get(step) is None:
                     holder[step] = inside
                     self._origins[path] = origin
                 holder = holder[step]
-            expected = list if isinstance((*steps, "")[number + 1], Item) else dict
+            expected = list if isinstance((*steps, "")[number + 1], ListItem) else dict
             if not isinstance(holder, expected):
                 return None, path
         return (holder, path) if isinstance(holder, dict) else (None, path)

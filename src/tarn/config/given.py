@@ -11,7 +11,7 @@ from tarn.config.aliases import ALIASES, Alias, by_name
 from tarn.errors import ConfigError
 from tarn.plain import UNITS, did_you_mean, shown
 
-__all__ = ["Given", "collect"]
+__all__ = ["GivenOption", "collect"]
 
 _DECIMAL = re.compile(r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?")
 _BLANK = " \t\r\n"
@@ -20,7 +20,7 @@ _WORDS |= {"false": False, "no": False, "off": False, "0": False}
 
 
 @attrs.frozen
-class Given:
+class GivenOption:
     """One option with its value."""
 
     alias: Alias
@@ -37,7 +37,7 @@ class Given:
 
 def collect(
     arguments: Mapping[str, object], environ: Mapping[str, str]
-) -> tuple[dict[str, Given], tuple[ConfigError, ...]]:
+) -> tuple[dict[str, GivenOption], tuple[ConfigError, ...]]:
     """Return key to option for all that was given, and what cannot be read.
 
     Not given are: None, False (a flag left out), an empty list, an empty environment variable.
@@ -58,10 +58,10 @@ def collect(
             )
         elif value is not None and value is not False and value not in ((), []):
             raw[alias.key] = (value, f"argument --{alias.long}")
-    found: dict[str, Given] = {}
+    found: dict[str, GivenOption] = {}
     for key, (value, origin) in raw.items():
         try:
-            found[key] = Given(by_name[key], _READ[by_name[key].kind](value), origin)
+            found[key] = GivenOption(by_name[key], _READ[by_name[key].kind](value), origin)
         except ValueError as error:
             errors.append(_unreadable(by_name[key], value, origin, str(error)))
     return found, tuple(errors)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tarn.config.draft import Draft
-from tarn.config.given import Given, collect
+from tarn.config.given import GivenOption, collect
 from tarn.errors import ConfigError
 from tarn.plain import UNITS, did_you_mean, join, masked
 
@@ -47,8 +47,8 @@ class Legacy:
         self.errors: list[ConfigError] = []
         self.api_token: str | None = None
         self._draft = draft
-        self._given: dict[str, Given] = {}
-        self._rules: Mapping[str, Callable[[Given], None]] = {
+        self._given: dict[str, GivenOption] = {}
+        self._rules: Mapping[str, Callable[[GivenOption], None]] = {
             "token": self._token,
             "secrets": self._secrets,
             "env": self._env,
@@ -72,12 +72,12 @@ class Legacy:
         self._thresholds()
         self._gpus()
 
-    def _apply(self, given: Given) -> None:
+    def _apply(self, given: GivenOption) -> None:
         alias = given.alias
         if alias.part:
             self._refuse(given)
         elif alias.note:
-            self.notes.append(f"{given.origin}: accepted, and does nothing: {alias.note}")
+            self.notes.append(f"{given.origin}: accepted, but has no effect: {alias.note}")
         elif alias.key in self._rules:
             self._rules[alias.key](given)
         elif alias.key.startswith("docker-"):
@@ -87,13 +87,15 @@ class Legacy:
         else:
             self._put(given)
 
-    def _put(self, given: Given, value: object = None) -> None:
+    def _put(self, given: GivenOption, value: object = None) -> None:
         self._draft.put(given.alias.to, given.value if value is None else value, given.origin)
 
-    def _wrong(self, given: Given, found: str, code: str = "TARN-2002", step: str = "") -> None:
+    def _wrong(
+        self, given: GivenOption, found: str, code: str = "TARN-2002", step: str = ""
+    ) -> None:
         self.errors.append(ConfigError(found, code=code, where=given.origin, next_step=step))
 
-    def _refuse(self, given: Given) -> None:
+    def _refuse(self, given: GivenOption) -> None:
         alias, off = given.alias, given.value in (False, 0.0)
         if off and alias.key in {"openai-proxy-enabled", "shadow-sample-rate"}:
             return  # it asks for what is the case
@@ -104,7 +106,7 @@ class Legacy:
         later = f": comes with the part {alias.part}" if alias.part != "-" else ""
         self._wrong(given, f"not in this version{later}", "TARN-2004", "Remove it")
 
-    def _companion(self, given: Given) -> None:
+    def _companion(self, given: GivenOption) -> None:
         key, main = given.alias.key, _NEEDS[given.alias.key]
         chosen = {
             "zk": any(
@@ -121,15 +123,17 @@ class Legacy:
         elif given.value is not False:
             self.notes.append(f"{given.origin}: has no effect without {main}")
 
-    def _no_jaas(self, given: Given) -> None:
+    def _no_jaas(self, given: GivenOption) -> None:
         """Refuse: an ensemble that asks for a login must not be spoken to without one."""
-        found = "no JVM speaks to ZooKeeper any more, so no JAAS file is read"
-        step = "Write user:password into a file, and digest: file:PATH into the discovery's options"
+        found = "TARN no longer reaches ZooKeeper from a JVM, so it does not read a JAAS file"
+        step = (
+            "Write user:password into a file, and set digest: file:PATH in the discovery's options"
+        )
         self._wrong(given, found, "TARN-2004", step)
 
     # -- options with a rule of their own
 
-    def _token(self, given: Given) -> None:
+    def _token(self, given: GivenOption) -> None:
         self.api_token = given.value
         self._draft.put(("api", "token"), "auto", given.origin)
         if given.is_argument:
@@ -138,24 +142,24 @@ class Legacy:
                 "them; use TARN_TOKEN, or api.token: file:PATH"
             )
 
-    def _env(self, given: Given) -> None:
+    def _env(self, given: GivenOption) -> None:
         for name, text in given.value.items():
             self._draft.put((*given.alias.to, name), text, given.origin)
 
-    def _secrets(self, given: Given) -> None:
+    def _secrets(self, given: GivenOption) -> None:
         """Read a path as the Java TARN did: it knew no other file system than HDFS."""
         self._put(given, f"hdfs://{given.value}" if given.value.startswith("/") else None)
 
-    def _zookeeper(self, given: Given) -> None:
+    def _zookeeper(self, given: GivenOption) -> None:
         self._put(given)
         # as with ZK_ENSEMBLE in the environment; zk-required has its say afterwards
         self._draft.put((*given.alias.to[:2], "required"), True, given.origin)  # noqa: FBT003
 
-    def _ranger(self, given: Given) -> None:
+    def _ranger(self, given: GivenOption) -> None:
         self._draft.put(("authorizer", "use"), "ranger", given.origin)
         self._put(given)
 
-    def _poll(self, given: Given) -> None:
+    def _poll(self, given: GivenOption) -> None:
         unit = UNITS["_s"]
         wanted = max(unit.parse(given.value), _LEAST_POLL_S)
         monitor = self._given.get("monitor-interval-ms")
@@ -168,7 +172,7 @@ class Legacy:
             )
         self._draft.put(("scaling", "interval"), unit.format(wanted), given.origin)
 
-    def _tls(self, given: Given) -> None:
+    def _tls(self, given: GivenOption) -> None:
         present = isinstance(self._draft.get("api.tls"), dict)
         if given.value and not present:
             self._draft.put(given.alias.to, {}, given.origin)
@@ -177,7 +181,7 @@ class Legacy:
         elif present and not given.value:
             self.notes.append(f"{given.origin}: has no effect: api.tls is set")
 
-    def _accelerator(self, given: Given) -> None:
+    def _accelerator(self, given: GivenOption) -> None:
         word = given.value.upper().replace("-", "_")
         if word not in _ACCELERATORS:
             known = [name.lower() for name in _ACCELERATORS]
@@ -188,7 +192,7 @@ class Legacy:
         else:
             self._put(given, _ACCELERATORS[word])
 
-    def _slice(self, given: Given) -> None:
+    def _slice(self, given: GivenOption) -> None:
         if _MIG.fullmatch(given.value):
             self._put(given, f"nvidia.com/mig-{given.value}")
         elif _FRACTION.fullmatch(given.value):
@@ -198,7 +202,7 @@ class Legacy:
         else:
             self._wrong(given, f"needs a MIG profile such as 1g.10gb, not '{given.value}'")
 
-    def _docker(self, given: Given) -> None:
+    def _docker(self, given: GivenOption) -> None:
         uses_containers = self._draft.get("runtime.use", "local") in {"yarn", "skein"}
         if not uses_containers and not given.is_argument:
             self.notes.append(f"{given.origin}: has no effect: runtime.use is not 'yarn'")
@@ -207,7 +211,7 @@ class Legacy:
             self._draft.put(("runtime", "use"), "yarn", given.origin)
         self._put(given)
 
-    def _scaling(self, given: Given) -> None:
+    def _scaling(self, given: GivenOption) -> None:
         key, value = given.alias.key, given.value
         if key == "scale-mode" and value not in _MODES:
             words = f"{', '.join(_MODES[:-1])} or {_MODES[-1]}"
@@ -269,14 +273,17 @@ class Legacy:
         if not level:
             return
         if not str(level).isdigit():
-            self.notes.append(f"{origin}: no Triton reads {name}={masked(str(level))}; not used")
+            self.notes.append(
+                f"{origin}: Triton does not read {name}={masked(str(level))}; not used"
+            )
             return
         if inside is not None:
             self._draft.discard(at)
         if self._draft.get("triton.args.log-verbose") is None:
             self._draft.put(("triton", "args", "log-verbose"), int(str(level)), origin)
             self.notes.append(
-                f"{origin}: no Triton reads {name}; it became triton.args.log-verbose = {level}"
+                f"{origin}: Triton does not read {name}; it became triton.args.log-verbose = "
+                f"{level}"
             )
 
 

@@ -23,7 +23,7 @@ from tarn.domain.spec import NAME, ClusterSpec
 from tarn.errors import ConfigError, ConfigErrors, ProviderMissingError
 from tarn.plain import Problem, join, structure, unstructure
 
-__all__ = ["UNNAMED", "Loaded", "load"]
+__all__ = ["UNNAMED", "LoadedSpec", "load"]
 
 UNNAMED = "unnamed"
 """The name of a spec that has none, where none is needed."""
@@ -34,7 +34,7 @@ _TOKEN = re.compile(r"auto|none|file:.+|env:[A-Za-z_][A-Za-z0-9_]*")
 
 
 @attrs.frozen
-class Loaded:
+class LoadedSpec:
     """A spec, and how it came about."""
 
     spec: ClusterSpec
@@ -55,7 +55,7 @@ def load(  # noqa: PLR0913 (the layers, and how to read them)
     environ: Mapping[str, str],
     plugins: Offers | None = None,
     partial: bool = False,
-) -> Loaded:
+) -> LoadedSpec:
     """Return the spec that file, environment and arguments give together.
 
     Arguments and aliases win over the environment, the environment over the file, the file over
@@ -92,7 +92,7 @@ def load(  # noqa: PLR0913 (the layers, and how to read them)
     lacking = examine(draft, plugins, folder, home) if plugins is not None else ()
     spec, found = _read(draft, tuple(lacking), plugins)
     if source is None and not partial and draft.get("models.repository") is None:
-        here = "there is no tarn.yaml here, and nothing else names the models"
+        here = "there is no tarn.yaml here, and no option names the models"
         errors.append(document.missing(Path.cwd() / "tarn.yaml", here))
         found = tuple(one for one in found if one.path not in {"models", "models.repository"})
     found, told = quiet(draft, found)
@@ -106,11 +106,11 @@ def load(  # noqa: PLR0913 (the layers, and how to read them)
     if legacy.api_token and given is None and spec.api.token != "env:TARN_TOKEN":  # noqa: S105
         kind = spec.api.token.partition(":")[0]
         legacy.notes.append(
-            f"TARN_TOKEN (or --token) is not used: api.token is '{kind}'; it counts where that is "
+            f"TARN_TOKEN (or --token) is not used: api.token is '{kind}'; it is used only with "
             "'auto'"
         )
     token = Secret(given) if given else None
-    return Loaded(spec, _origins(spec, draft), tuple(legacy.notes), token)
+    return LoadedSpec(spec, _origins(spec, draft), tuple(legacy.notes), token)
 
 
 def _read(
@@ -143,7 +143,7 @@ def _name(draft: Draft, folder: Path, last: str) -> list[ConfigError]:
     if last and not NAME.fullmatch(name):
         name = last
     if not NAME.fullmatch(name):
-        found = f"name is missing, and the folder's name '{folder.name}' cannot stand in"
+        found = f"name is missing, and the folder's name '{folder.name}' cannot be used instead"
         right = "A name has 1 to 40 of a-z, 0-9 and -"
         draft.put(("name",), "any", "")  # said once is enough
         return [ConfigError(found, code="TARN-2002", right=right, next_step="Write 'name: …'")]
@@ -156,7 +156,7 @@ def _wrong_token(draft: Draft) -> Iterator[Problem]:
     if isinstance(token, str) and not _TOKEN.fullmatch(token):
         yield Problem(
             "api.token", "TARN-2002", ": must be 'auto', 'none', 'file:PATH' or 'env:NAME'",
-            "A token itself never stands in a configuration",
+            "Never write the token itself into a configuration",
         )  # fmt: skip
 
 
@@ -241,7 +241,7 @@ def _within(path: str, written: set[str]) -> bool:
 
 
 def leaves(plain: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield (dotted path, value) of everything that is no mapping or list, or an empty one."""
+    """Yield (dotted path, value) of everything that is not a mapping or list, or an empty one."""
     if isinstance(plain, dict) and plain:
         for key, value in plain.items():
             yield from leaves(value, join(path, key))

@@ -41,26 +41,26 @@ class Offers(Protocol):
 
 
 @attrs.frozen
-class _Place:
+class _ProviderPath:
     kind: str
     path: str
     choice: dict[str, Any] = attrs.field(hash=False)
     name: str
 
 
-def choices(draft: Draft) -> Iterator[_Place]:
+def choices(draft: Draft) -> Iterator[_ProviderPath]:
     """Yield every choice of a provider that can be read as one."""
     for kind, default in _SINGLE.items():
         choice = draft.plain.get(kind, {})
         name = choice.get("use", default) if isinstance(choice, dict) else None
         if isinstance(name, str):
-            yield _Place(kind, kind, choice, name)
+            yield _ProviderPath(kind, kind, choice, name)
     for kind in _SEVERAL:
         listed = draft.get(kind)
         for index, choice in enumerate(listed if isinstance(listed, list) else ()):
             name = choice.get("use") if isinstance(choice, dict) else None
             if isinstance(name, str):
-                yield _Place(kind, join(kind, index), choice, name)
+                yield _ProviderPath(kind, join(kind, index), choice, name)
 
 
 def examine(draft: Draft, plugins: Offers, folder: Path, home: str) -> Iterator[Problem]:
@@ -81,7 +81,7 @@ def idle(draft: Draft) -> Iterator[str]:
             yield f"{draft.origin(path)}: {path} is accepted, and {later}"
 
 
-def _examine(place: _Place, plugins: Offers, folder: Path, home: str) -> Iterator[Problem]:
+def _examine(place: _ProviderPath, plugins: Offers, folder: Path, home: str) -> Iterator[Problem]:
     try:
         factory = plugins.choose(place.kind, place.name, join(place.path, "use"))
     except ProviderMissingError as error:

@@ -13,7 +13,7 @@ def choose_policy(draft: Draft) -> None:
 
     Who writes ``replicas: {min: 1, max: 8}`` wants a size between them, and not always the first
     one. Bounds that nobody wrote are there for ``tarn scale``: then the size stays ``fixed``.
-    Bounds that are no numbers are told elsewhere.
+    Bounds that are not numbers are told elsewhere.
     """
     if draft.get("scaling.use") is not None:
         return

@@ -41,7 +41,7 @@ def read_plain(text: str) -> Any:
     except ValueError:  # a date that no calendar has, a number without digits
         return Doubtful(text, "no value at all", _words(value), _written(value))
     if older is _MARK:
-        return Doubtful(text, "a mark of its own", _words(value))
+        return Doubtful(text, "a special mark", _words(value))
     if type(older) is type(value) and (older == value or _both_nan(older, value)):
         return value
     right = tuple(dict.fromkeys((*_written(older), *_written(value))))

@@ -5,7 +5,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from tarn.config.loading import Loaded, leaves
+from tarn.config.loading import LoadedSpec, leaves
 from tarn.config.offers import Offers
 from tarn.domain.spec import ClusterSpec
 from tarn.plain import describe, redact, unstructure
@@ -26,7 +26,7 @@ def dump(spec: ClusterSpec) -> dict[str, Any]:
     return plain
 
 
-def explain(loaded: Loaded) -> list[tuple[str, str, str]]:
+def explain(loaded: LoadedSpec) -> list[tuple[str, str, str]]:
     """Return (path, value as it would be written, origin) of every leaf; secrets masked."""
     plain = redact(dump(loaded.spec))
     return [

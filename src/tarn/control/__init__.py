@@ -1,1 +1,1 @@
-"""The control thread and its neighbours: fold facts, decide, post wishes, publish a snapshot."""
+"""The control thread and its dependencies: fold facts, decide, post wishes, publish a snapshot."""

@@ -61,7 +61,7 @@ class Announcer:
             try:
                 announce()
             except Exception:
-                log.exception("a plugin raised while it was told what happened")
+                log.exception("a plugin raised while it handled an event")
 
 
 def _new(before: tuple[T, ...], after: tuple[T, ...]) -> list[T]:

@@ -13,7 +13,7 @@ from tarn.domain.spec import ClusterSpec, DiscoverySpec
 from tarn.errors import DiscoveryError, TarnError
 from tarn.interfaces import Clock, Discovery
 
-__all__ = ["REACH_WITHIN_S", "Named", "named", "reach", "rules_of"]
+__all__ = ["REACH_WITHIN_S", "NamedDiscovery", "named", "reach", "rules_of"]
 
 log = logging.getLogger(__name__)
 
@@ -25,7 +25,7 @@ LOOK_EACH_S = 0.1
 
 
 @attrs.frozen
-class Named:
+class NamedDiscovery:
     """One discovery of a spec."""
 
     name: str
@@ -36,11 +36,11 @@ class Named:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """Under which names its word comes."""
+        """The names under which it acknowledges."""
         return self.followers or (self.name,)
 
 
-def named(discoveries: tuple[DiscoverySpec, ...]) -> Iterator[Named]:
+def named(discoveries: tuple[DiscoverySpec, ...]) -> Iterator[NamedDiscovery]:
     """Yield each discovery with a name of its own."""
     seen: Counter[str] = Counter()
     for spec in discoveries:
@@ -48,7 +48,7 @@ def named(discoveries: tuple[DiscoverySpec, ...]) -> Iterator[Named]:
         number = seen[spec.use]
         followers = spec.options.get("followers")
         agents = tuple(map(str, followers)) if isinstance(followers, list | tuple) else ()
-        yield Named(spec.use if number == 1 else f"{spec.use}-{number}", spec, agents)
+        yield NamedDiscovery(spec.use if number == 1 else f"{spec.use}-{number}", spec, agents)
 
 
 def rules_of(spec: ClusterSpec, spec_hash: str) -> Rules:
@@ -127,5 +127,5 @@ def _unreached(name: str, why: str, code: str = "") -> DiscoveryError:
         code=code,
         where=f"discovery {name}",
         right="A cluster starts when every required discovery answers.",
-        next_step="Mend it, or start with `required: false` and let it be tried again meanwhile",
+        next_step="Fix it, or start with `required: false`: then the master keeps trying",
     )

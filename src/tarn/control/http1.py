@@ -15,9 +15,9 @@ from tarn.descriptors import shortage
 
 __all__ = [
     "LONGEST_BODY",
-    "Closed",
-    "Connection",
-    "Garbage",
+    "ConnectionEnded",
+    "MalformedReply",
+    "ProbeConnection",
     "Reply",
     "ReplyParser",
     "TooLong",
@@ -34,15 +34,15 @@ LONGEST_HEAD = 64 << 10
 _NO_BODY = frozenset({204, 304})
 
 
-class Garbage(ValueError):  # noqa: N818 (what came, not a fault of ours)
+class MalformedReply(ValueError):  # noqa: N818 (what came, not a fault of ours)
     """What came is not an HTTP/1.1 reply, or a longer one than allowed."""
 
 
-class TooLong(Garbage):
+class TooLong(MalformedReply):
     """The body has more bytes than the question allows."""
 
 
-class Closed(ConnectionError):  # noqa: N818 (a state of affairs)
+class ConnectionEnded(ConnectionError):  # noqa: N818 (a state of affairs)
     """The connection ended before the answer did."""
 
 
@@ -60,7 +60,7 @@ class ReplyParser:
     """Puts one reply together from the pieces that come; sans I/O.
 
     Raises:
-        Garbage: From `feed` and `eof`; the parser is of no use afterwards.
+        Garbage: From `feed` and `eof`; the parser cannot be used afterwards.
     """
 
     def __init__(self, longest_body: int = LONGEST_BODY) -> None:
@@ -78,7 +78,7 @@ class ReplyParser:
         self._data += piece
         reply = self._step()
         if reply is not None and self._data:
-            raise Garbage("more than one answer to one question")
+            raise MalformedReply("more than one answer to one question")
         return reply
 
     def eof(self) -> Reply | None:
@@ -91,10 +91,10 @@ class ReplyParser:
         end = self._data.find(b"\r\n\r\n", max(0, self._scanned - 3))
         self._scanned = len(self._data)
         if (end if end >= 0 else self._scanned) > LONGEST_HEAD:
-            raise Garbage(f"a head of more than {LONGEST_HEAD} bytes")
+            raise MalformedReply(f"a head of more than {LONGEST_HEAD} bytes")
         if end < 0:
             if self._scanned >= 5 and not self._data.startswith(b"HTTP/"):  # noqa: PLR2004
-                raise Garbage(f"not HTTP: {bytes(self._data[:40])!r}")
+                raise MalformedReply(f"not HTTP: {bytes(self._data[:40])!r}")
             return None
         lines = bytes(self._data[:end]).split(b"\r\n")
         del self._data[: end + 4]
@@ -141,13 +141,13 @@ class ReplyParser:
                 break
             self._body += self._data[end + 2 : end + 2 + size]
             if self._data[end + 2 + size : end + 4 + size] != b"\r\n":
-                raise Garbage("a chunk without its end")
+                raise MalformedReply("a chunk without its end")
             start = end + 4 + size
             if len(self._body) > self._longest:
                 raise TooLong(f"more than the {self._longest} bytes that are read")
         del self._data[:start]
         if self._data.find(b"\r\n") < 0 and len(self._data) > LONGEST_HEAD:
-            raise Garbage("a chunk without a size")
+            raise MalformedReply("a chunk without a size")
         return None
 
     def _trailer(self) -> Reply | None:
@@ -155,7 +155,7 @@ class ReplyParser:
         end = self._data.find(b"\r\n\r\n", first_line)
         if end < 0:
             if len(self._data) > LONGEST_HEAD:
-                raise Garbage(f"a trailer of more than {LONGEST_HEAD} bytes")
+                raise MalformedReply(f"a trailer of more than {LONGEST_HEAD} bytes")
             return None
         del self._data[: end + 4]
         return Reply(self._status, bytes(self._body), self._keep)
@@ -164,18 +164,18 @@ class ReplyParser:
         try:
             size = int(digits.strip(), base)
         except ValueError as error:
-            raise Garbage(f"not a size: {digits[:40]!r}") from error
+            raise MalformedReply(f"not a size: {digits[:40]!r}") from error
         if size > self._longest:
             raise TooLong(f"{size} bytes, more than the {self._longest} that are read")
         if size < 0:
-            raise Garbage(f"a body of {size} bytes")
+            raise MalformedReply(f"a body of {size} bytes")
         return size
 
 
 def _status(line: bytes) -> int:
     words = line.split(None, 2)
     if len(words) < 2 or not words[0].startswith(b"HTTP/1.") or not words[1].isdigit():  # noqa: PLR2004
-        raise Garbage(f"not a status line: {line[:40]!r}")
+        raise MalformedReply(f"not a status line: {line[:40]!r}")
     return int(words[1])
 
 
@@ -208,7 +208,7 @@ def request(  # noqa: PLR0913 (the parts of a request)
     return head.encode("latin-1") + b"\r\n" + body
 
 
-class Connection(asyncio.Protocol):
+class ProbeConnection(asyncio.Protocol):
     """One connection to one server: ask, get the answer, ask again.
 
     Args:
@@ -231,10 +231,10 @@ class Connection(asyncio.Protocol):
 
         Raises:
             Closed: It ended before the answer did.
-            Garbage: What came is no reply, or too long.
+            Garbage: What came is not a reply, or too long.
         """
         if not self.usable:
-            raise Closed("the connection is closed")
+            raise ConnectionEnded("the connection is closed")
         self._parser = ReplyParser(longest_body)
         self._answer = asyncio.get_running_loop().create_future()
         self._transport.write(question)
@@ -268,7 +268,7 @@ class Connection(asyncio.Protocol):
             return
         try:
             reply = self._parser.feed(data)
-        except Garbage as error:
+        except MalformedReply as error:
             self._answer.set_exception(error)
         else:
             if reply is not None:
@@ -287,7 +287,7 @@ class Connection(asyncio.Protocol):
         was_usable, self.usable = self.usable, False
         self._transport.abort()
         if self._answer is not None and not self._answer.done():
-            closed = Closed("closed the connection without an answer")
+            closed = ConnectionEnded("closed the connection without an answer")
             closed.__cause__ = exc
             self._answer.set_exception(closed)
         elif was_usable and self._answer is None:
@@ -298,7 +298,7 @@ def _nothing() -> None:
     """Take no notice of an end that was asked for."""
 
 
-async def connect(host: str, port: int, lost: Callable[[], None]) -> Connection:
+async def connect(host: str, port: int, lost: Callable[[], None]) -> ProbeConnection:
     """Open a connection to the first address of *host* that takes it; the caller has the deadline.
 
     Raises:
@@ -309,7 +309,9 @@ async def connect(host: str, port: int, lost: Callable[[], None]) -> Connection:
     errors: list[OSError] = []
     for address in await _addresses(host, port):
         try:
-            _, connection = await loop.create_connection(lambda: Connection(lost), address, port)
+            _, connection = await loop.create_connection(
+                lambda: ProbeConnection(lost), address, port
+            )
         except OSError as error:
             errors.append(error)
         else:

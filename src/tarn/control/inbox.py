@@ -7,7 +7,7 @@ from concurrent.futures import Future, InvalidStateError
 
 import attrs
 
-from tarn.domain import Asker, Command, Done
+from tarn.domain import Command, Done, Requester
 from tarn.errors import ProviderError
 
 __all__ = ["Inbox", "Request"]
@@ -22,7 +22,7 @@ class Request:
     command: Command
     if_match: int | None
     answer: "Future[Done]"
-    asker: Asker | None = None
+    asker: Requester | None = None
 
     def reply(self, answer: Done | Exception) -> None:
         """Answer once; the asker may have given up meanwhile."""
@@ -32,7 +32,7 @@ class Request:
             else:
                 self.answer.set_exception(answer)
         except InvalidStateError:
-            log.debug("an answer came too late for its asker")
+            log.debug("an answer came after its caller had given up")
 
 
 class Inbox:
@@ -43,7 +43,7 @@ class Inbox:
         self._wake = wake
 
     def ask(
-        self, command: Command, if_match: int | None = None, asker: Asker | None = None
+        self, command: Command, if_match: int | None = None, asker: Requester | None = None
     ) -> "Future[Done]":
         """Queue *command*; the future holds `Done`, or `RefusedError`, `ConflictError`, ….
 

@@ -1,4 +1,4 @@
-"""Keep what happened: each event is a line of the master's log, and of a file beside it."""
+"""Keep what happened: each event is a line of the master's log, and of a file next to it."""
 
 import contextlib
 import json
@@ -52,7 +52,7 @@ class EventFile:
 
 
 def beside(directory: Path) -> EventFile | None:
-    """Return the file of events beside the log of the master in *directory*.
+    """Return the file of events next to the log of the master in *directory*.
 
     None where the runtime keeps the log itself: there is no folder for it.
     """
@@ -65,7 +65,7 @@ class Journal:
 
     Args:
         cluster: The cluster's name.
-        file: Where events are kept beside the log; None: nowhere.
+        file: Where events are kept next to the log; None: nowhere.
     """
 
     def __init__(self, cluster: str, file: EventFile | None = None) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from tarn import config
 from tarn.control.warmup import WarmupRequest
 from tarn.domain import ClusterSpec, Launch, Secret
-from tarn.domain.brought import SECRETS, STAGED, TEST_REQUESTS, TRITON_SECRET
+from tarn.domain.master_files import SECRETS, STAGED, TEST_REQUESTS, TRITON_SECRET
 from tarn.domain.spec import NO_TEST
 from tarn.errors import ConfigError, LaunchError
 from tarn.triton.test_files import parse
@@ -81,7 +81,7 @@ def _model_of(warm: WarmupRequest) -> str:
 
 
 def _secrets(path: Path) -> Mapping[str, Secret]:
-    """Return what instances get beside the spec, by variable."""
+    """Return what instances get besides the spec, by variable."""
     values = json.loads(path.read_bytes()) if path.exists() else {}
     return {variable: Secret(value) for variable, value in values.items()}
 

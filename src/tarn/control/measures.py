@@ -1,9 +1,9 @@
-"""What the control thread measures beside the fleet itself: its tally, and its models' looks."""
+"""What the control thread measures besides the fleet itself: its tally, and its models' looks."""
 
 from tarn.control.scrape import Scraper
 from tarn.domain import Fact
 from tarn.domain.fleet import Fleet
-from tarn.domain.model_totals import ModelLooks
+from tarn.domain.model_totals import ModelTotalsHistory
 from tarn.domain.tally import Tally
 from tarn.interfaces import Clock
 
@@ -17,7 +17,7 @@ class Measures:
         self._counted = fleet
         self._scraper, self._clock = scraper, clock
         self.tally = Tally(clock.at())
-        self.models = ModelLooks()
+        self.models = ModelTotalsHistory()
 
     def count(self, fleet: Fleet, facts: tuple[Fact, ...], now_s: float, *, late: bool) -> None:
         """Count what happened since the last fleet, of which *facts* tell how instances ended."""

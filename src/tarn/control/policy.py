@@ -14,7 +14,7 @@ from tarn.domain.plugin_signals import PluginSignals
 from tarn.domain.signals import Samples
 from tarn.interfaces import Clock, ScalingPolicy
 
-__all__ = ["PolicyDesk", "answered"]
+__all__ = ["PolicyRunner", "answered"]
 
 DEADLINE_S = 5.0
 """A policy that takes longer is left alone until ``resume``; the present size is kept."""
@@ -24,7 +24,7 @@ _POLICY = "the policy"
 _Question = tuple[FleetView, Samples]
 
 
-class PolicyDesk:
+class PolicyRunner:
     """Owns the policy's thread. `ask` and `answer` are for the control thread.
 
     Args:
@@ -122,7 +122,7 @@ class PolicyDesk:
 
 
 def answered(policy: ScalingPolicy, fleet: FleetView) -> Sample[Wish]:
-    """Return what *policy* wishes; Unknown where it raised, or answered what is no wish."""
+    """Return what *policy* wishes; Unknown where it raised, or answered what is not a wish."""
     try:
         return _checked(policy.wanted(fleet))
     except Exception as error:  # noqa: BLE001 (foreign code: its size counts for nothing now)
@@ -130,7 +130,7 @@ def answered(policy: ScalingPolicy, fleet: FleetView) -> Sample[Wish]:
 
 
 def _checked(wish: object) -> Sample[Wish]:
-    """Refuse what is no wish: a policy is foreign code."""
+    """Refuse what is not a wish: a policy is foreign code."""
     if not isinstance(wish, Wish):
         return Unknown(f"the policy answered {type(wish).__name__}, not a Wish")
     replicas = wish.replicas

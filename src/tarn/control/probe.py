@@ -12,28 +12,28 @@ from urllib.parse import quote
 
 import attrs
 
-from tarn.control.calling import Calling
-from tarn.control.http1 import Garbage, Reply, request
-from tarn.control.line import Failure, Line, Pace
+from tarn.control.control_caller import ControlCaller
+from tarn.control.http1 import MalformedReply, Reply, request
+from tarn.control.port_watcher import PortWatcher, ProbeFailure, ProbeSchedule
 from tarn.control.totals import Totals
 from tarn.control.unloading import Unloading
 from tarn.control.warmup import WarmupRequest, try_out, warm_up
 from tarn.domain import Endpoint, Known, ModelState, Reading, Sample, StubEnded, Unknown
 from tarn.domain.control_calls import NO_CALLS, NO_PROGRESS, CallProgress, WantedCalls
-from tarn.domain.outcomes import RequestCounts, Tested
+from tarn.domain.outcomes import RequestCounts, TestResult
 from tarn.interfaces import Clock
 from tarn.triton import exits
 from tarn.triton.activity import Activity, observe
-from tarn.triton.by_model import Rows, rows
 from tarn.triton.index import MOST_BYTES, parse_index, stubs_ended
-from tarn.triton.metrics import PIECE, Metrics, MetricsParser, gpu_signals
+from tarn.triton.metrics import PIECE, MetricsParser, TritonMetrics, gpu_signals
+from tarn.triton.model_counters import Rows, rows
 from tarn.triton.restricted import NO_KEYS, Keys
 from tarn.triton.statistics import parse_statistics
 from tarn.triton.test_requests import TestRequest
 from tarn.triton.test_sources import KnownTests
 from tarn.triton.unload import first
 
-__all__ = ["Around", "Families", "Probe", "Target"]
+__all__ = ["Families", "Probe", "ProbeContext", "ProbeTarget"]
 
 KINDS_A_LOOK = 5
 """Models of which one look asks what they are, so that health is not held up."""
@@ -49,12 +49,12 @@ _MOST_WORD = 1 << 16
 _INDEXES = 16
 """Indexes whose models are kept: equal instances answer the same bytes, second after second."""
 _AN_ID = re.compile(r".+-[0-9]{4,}")
-_SIGNALS = tuple(Metrics({}).signals())
-_LEAVING = Unknown("not asked any more: the instance leaves")
+_SIGNALS = tuple(TritonMetrics({}).signals())
+_LEAVING = Unknown("not asked any more: the instance is leaving")
 
 
 @attrs.frozen
-class Target:
+class ProbeTarget:
     """What to look at, and what to do there."""
 
     endpoint: Endpoint
@@ -82,12 +82,12 @@ class Target:
 
 @attrs.frozen
 class Families:
-    """Families of Triton's metrics to keep beside the usual ones."""
+    """Families of Triton's metrics to keep besides the usual ones."""
 
     sums: tuple[str, ...] = ()
     """Those of which the sum is enough."""
     lines: tuple[str, ...] = ()
-    """Those of which every line is kept, as `Metrics.each` names it."""
+    """Those of which every line is kept, as `TritonMetrics.each` names it."""
 
     @property
     def every(self) -> tuple[str, ...]:
@@ -95,7 +95,7 @@ class Families:
         return (*self.sums, *self.lines)
 
 
-class Kinds:
+class EnsembleRegistry:
     """Which models are ensembles: equal instances are asked once, until one of them says it."""
 
     def __init__(self) -> None:
@@ -129,11 +129,11 @@ class Kinds:
 
 
 @attrs.frozen
-class Around:
+class ProbeContext:
     """What all probes of one scraper share."""
 
     clock: Clock
-    pace: Pace
+    pace: ProbeSchedule
     families: Families
     changed: Callable[[str], None]
     """The reading of the instance with this id is new."""
@@ -141,7 +141,7 @@ class Around:
     """Something changed that the control thread should not wait for."""
     crashed: Callable[[BaseException], None]
     """A task ended by an error of ours."""
-    kinds: Kinds = attrs.field(factory=Kinds)
+    kinds: EnsembleRegistry = attrs.field(factory=EnsembleRegistry)
     totals: Totals = attrs.field(factory=Totals)
     """What each model did, over all of them."""
     tests: KnownTests = attrs.field(factory=KnownTests)
@@ -149,16 +149,16 @@ class Around:
 
 
 class Probe:
-    """Looks at one instance with two lines, one for each port; on the loop's thread only.
+    """Looks at one instance with two port watchers, one for each port; on the loop's thread only.
 
     The parts stand for themselves: a metrics port that hangs delays no health, and the other way.
     """
 
     _had_calls: CallProgress | None = None
     _sent: TestRequest | None = None
-    _tested: Tested | None = None
+    _tested: TestResult | None = None
 
-    def __init__(self, instance_id: str, target: Target, around: Around) -> None:
+    def __init__(self, instance_id: str, target: ProbeTarget, around: ProbeContext) -> None:
         self._id, self._target, self._around = instance_id, target, around
         self._live: Sample[bool] = Unknown("not probed yet")
         self._models: Sample[tuple[ModelState, ...]] = Unknown("not probed yet")
@@ -184,10 +184,10 @@ class Probe:
         self._lacks: dict[str, str] = {}  # by line: what we lacked at its newest look
         self._http, self._scrape = self._lines()
 
-    def _lines(self) -> tuple[Line, Line]:
+    def _lines(self) -> tuple[PortWatcher, PortWatcher]:
         """Return one for health, models and what is sent, and one for metrics."""
         endpoint, pace = self._target.endpoint, self._around.pace
-        http = Line(
+        http = PortWatcher(
             host=endpoint.host,
             port=endpoint.http_port,
             pace=pace,
@@ -196,7 +196,7 @@ class Probe:
             lost=self._lost,
             renew_after=RENEW_AFTER,
         )
-        scrape = Line(
+        scrape = PortWatcher(
             host=endpoint.host,
             port=endpoint.metrics_port,
             pace=attrs.evolve(pace, phase_s=pace.phase_s + pace.interval_s / 2),
@@ -207,7 +207,7 @@ class Probe:
         return http, scrape
 
     @property
-    def target(self) -> Target:
+    def target(self) -> ProbeTarget:
         """What it looks at."""
         return self._target
 
@@ -215,9 +215,9 @@ class Probe:
         """Begin to look."""
         self._begin("metrics")
         self._begin("http")
-        self.aim(self._target)
+        self.set_target(self._target)
 
-    def aim(self, target: Target) -> None:
+    def set_target(self, target: ProbeTarget) -> None:
         """Look at the same place for what *target* says from now on."""
         left = target.leaving is not self._target.leaving
         self._target = target
@@ -281,7 +281,7 @@ class Probe:
 
     # -- health, models, warm-up -------------------------------------------------------------
 
-    async def _look_http(self, line: Line) -> None:
+    async def _look_http(self, line: PortWatcher) -> None:
         self._answered_live = False
         reply = await line.ask(self._ask("GET", "/v2/health/live", "health"), _MOST_WORD)
         self._answered_live = True
@@ -309,11 +309,11 @@ class Probe:
         if not self._warm and "warm" not in self._tasks and _may_warm(self._models):
             self._begin("warm")
 
-    async def _ask_kinds(self, line: Line, models: Sample[tuple[ModelState, ...]]) -> None:
-        """Ask which models are ensembles, some in each look; no answer is no fault of the look."""
+    async def _ask_kinds(self, line: PortWatcher, models: Sample[tuple[ModelState, ...]]) -> None:
+        """Ask which models are ensembles, some in each look; a missing answer is not an error."""
         kinds, now_s = self._around.kinds, self._around.clock.now_s()
         unknown = kinds.unknown(models.value if isinstance(models, Known) else (), now_s)
-        with contextlib.suppress(OSError, Garbage):  # a TimeoutError is an OSError
+        with contextlib.suppress(OSError, MalformedReply):  # a TimeoutError is an OSError
             async with asyncio.timeout(self._around.pace.timeout_s / 4):
                 for name in itertools.islice(unknown, KINDS_A_LOOK):
                     path = f"/v2/models/{quote(name, safe='')}/config"
@@ -326,7 +326,7 @@ class Probe:
         target = self._target
         return _question(method, path, target.endpoint.http, target.keys.of(part))
 
-    def _http_failed(self, failure: Failure) -> None:
+    def _http_failed(self, failure: ProbeFailure) -> None:
         if failure.own:  # what it said last stands, for nothing else is known
             self._lack("http", failure.reason)
             return
@@ -376,10 +376,10 @@ class Probe:
         self._around.changed(self._id)
         self._around.wake()
 
-    def _caller(self) -> Calling:
+    def _caller(self) -> ControlCaller:
         """Return what sends it the control calls that it has not had."""
         target = self._target
-        return Calling(
+        return ControlCaller(
             endpoint=target.endpoint,
             keys=target.keys,
             load_within_s=target.load_within_s,
@@ -410,7 +410,7 @@ class Probe:
                 self._around.kinds.forget(test.model)  # its configuration may be another one
                 continue
             late = not found.ok and self._around.clock.now_s() - asked_s >= test.timeout_s
-            self._tested = Tested(
+            self._tested = TestResult(
                 asked_s, found.ok, found.said, test.number, test.model, late, found.proven
             )
             self._around.changed(self._id)
@@ -418,10 +418,10 @@ class Probe:
 
     # -- metrics -----------------------------------------------------------------------------
 
-    async def _look_metrics(self, line: Line) -> None:
+    async def _look_metrics(self, line: PortWatcher) -> None:
         reply = await line.ask(_question("GET", "/metrics", self._target.endpoint.metrics))
         if reply.status != 200:  # noqa: PLR2004
-            self._metrics_failed(Failure(f"/metrics answered {reply.status}"))
+            self._metrics_failed(ProbeFailure(f"/metrics answered {reply.status}"))
             return
         parser = MetricsParser(self._around.families.every)
         for start in range(0, len(reply.body), PIECE):
@@ -431,7 +431,7 @@ class Probe:
         self._unread, self._unmeasured = 0, ""
         self._take(parser.close())
 
-    def _take(self, seen: Metrics) -> None:
+    def _take(self, seen: TritonMetrics) -> None:
         """Make the signals of what was *seen*."""
         families, now_s = self._around.families, self._around.clock.now_s()
         self._activity = observe(self._activity, seen, now_s, self._around.kinds.ensembles)
@@ -447,7 +447,7 @@ class Probe:
         self._outcomes = {} if self._rows is None else self._rows.outcomes
         self._set_metrics(signals, now_s)
 
-    async def _look_statistics(self, line: Line) -> None:
+    async def _look_statistics(self, line: PortWatcher) -> None:
         """Read the counters over the HTTP port, where the metrics are not to be had."""
         reply = await line.ask(self._ask("GET", "/v2/models/stats", "statistics"))
         try:
@@ -456,7 +456,7 @@ class Probe:
         except ValueError:
             return  # they stay unknown, as the metrics are
 
-    def _metrics_failed(self, failure: Failure) -> None:
+    def _metrics_failed(self, failure: ProbeFailure) -> None:
         live = isinstance(self._live, Known) and self._live.value
         if not failure.own:  # what the master lacks says nothing about its metrics
             self._unread = self._unread + 1 if live else 0
@@ -512,7 +512,7 @@ class Probe:
             if name == "test":  # the next one may come
                 del self._tasks[name]
             return
-        failure = Failure(f"error in the scraper: {error!r}")
+        failure = ProbeFailure(f"error in the scraper: {error!r}")
         failed = {"http": self._http_failed, "metrics": self._metrics_failed}
         if name in failed:
             failed[name](failure)

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator, Mapping
 
 import attrs
 
+from tarn.control.issues import Issue, of_worker
 from tarn.control.mailbox import Worker
-from tarn.control.troubles import Trouble, of_worker
 from tarn.domain import Applied, DiscoveryView
 from tarn.errors import Superseded
 from tarn.interfaces import Clock, Discovery
@@ -56,13 +56,13 @@ class Publishers:
         errors = {name: worker.error for name, worker in self._workers.items() if worker.error}
         return self._mute | errors
 
-    def troubles(self) -> Iterator[Trouble]:
+    def troubles(self) -> Iterator[Issue]:
         """Say which of them are at one view for long, or fail."""
         for name, worker in self._workers.items():
             yield from of_worker(worker, "TARN-1303")
             if (why := self._mute.get(name)) and not worker.error:
                 fault = f"{worker.name} does not say what it applied"
-                yield Trouble(fault, f"{worker.name}: {why}", "TARN-1303", worker.name)
+                yield Issue(fault, f"{worker.name}: {why}", "TARN-1303", worker.name)
 
     def close(self, *, ended: bool, superseded: bool) -> None:
         """End the workers; leave, or withdraw where the cluster *ended*."""
@@ -72,7 +72,7 @@ class Publishers:
                 _close(name, discovery, withdraw=ended)
 
     def _applied(self, name: str) -> Applied | None:
-        """Return its last word; one that raises has said nothing, and the tick goes on."""
+        """Return what it acknowledged last: nothing if it raises, and the tick goes on."""
         try:
             word = self._discoveries[name].applied()
         except Superseded:
@@ -92,4 +92,4 @@ def _close(name: str, discovery: Discovery, *, withdraw: bool) -> None:
     try:
         discovery.close(withdraw=withdraw)
     except Exception:
-        log.exception("discovery %s raised while it was closed", name)
+        log.exception("discovery %s raised while it was being closed", name)

@@ -52,6 +52,7 @@ class WallClock:
             return ""
         way = "forward" if jump_s > 0 else "back"
         return (
-            f"the wall clock jumped {way} by {abs(jump_s):.0f} s (it was set, or the machine slept)"
-            ": times shown before and after differ by that, and instances are left alone"
+            f"the wall clock jumped {way} by {abs(jump_s):.0f} s (it was set, or the machine "
+            "slept): times before and after differ by that much, and no instance is replaced "
+            "for it"
         )

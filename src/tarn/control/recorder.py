@@ -5,9 +5,9 @@ from collections.abc import Callable
 
 import attrs
 
+from tarn.control.history_file import NAME, read, written
 from tarn.control.mailbox import Worker
-from tarn.control.past import Past
-from tarn.control.past_file import NAME, read, written
+from tarn.control.retained_history import RetainedHistory
 from tarn.control.snapshot import Board, Snapshot
 from tarn.domain import ClusterState
 from tarn.errors import ProviderError, Superseded
@@ -40,7 +40,7 @@ class Recorder:
     def __init__(self, board: Board, store: StateStore, context: MasterContext) -> None:
         self._store, self._clock, self._epoch = store, context.clock, context.epoch
         self._gpus = context.spec.instance.resources.gpus
-        self._past = Past()
+        self._past = RetainedHistory()
         self._begun = False
         self._handed_at: float | None = None
         self._kept_s = context.clock.now_s()
@@ -48,7 +48,7 @@ class Recorder:
         self._unsubscribe: Callable[[], None] = board.subscribe(self._hear)
         self._board = board
 
-    def past(self) -> Past:
+    def past(self) -> RetainedHistory:
         """Return what is remembered now; any thread, never blocks."""
         error = self._worker.error
         return attrs.evolve(self._past, trouble=error) if error else self._past
@@ -85,13 +85,13 @@ class Recorder:
         data, trouble = None, ""
         try:
             data = self._store.kept(NAME)
-            past = Past() if data is None else read(data)
+            past = RetainedHistory() if data is None else read(data)
         except ProviderError as error:
             if error.retry_after_s is not None:
                 raise
-            past, trouble = Past(), str(error)
+            past, trouble = RetainedHistory(), str(error)
         except (OSError, ValueError) as error:
-            past, trouble = Past(), f"what an earlier master saw is lost: {error}"
+            past, trouble = RetainedHistory(), f"the history of earlier masters is lost: {error}"
         if trouble:
             log.warning("history: %s", trouble)
         self._past, self._begun = attrs.evolve(past, trouble=trouble), True

@@ -6,7 +6,7 @@ import attrs
 
 from tarn.control.scrape import Families
 from tarn.domain.plugin_signals import WINDOW_S, PluginSignals, Read
-from tarn.domain.signals import Kept
+from tarn.domain.signals import SignalSelection
 from tarn.domain.spec import Choice
 from tarn.interfaces import MasterContext, ScalingPolicy
 from tarn.plugins import Plugins
@@ -23,7 +23,7 @@ class Scaling:
 
     policy: ScalingPolicy
     signals: PluginSignals
-    kept: Kept
+    kept: SignalSelection
     families: Families
 
 
@@ -60,6 +60,6 @@ def scaling(offered: Plugins, context: MasterContext) -> Scaling:
     return Scaling(
         factory.create(settings, asking),
         PluginSignals(reads, window_s),
-        Kept(dict(needs.metrics), needs.names, window_s if reads else 0.0),
+        SignalSelection(dict(needs.metrics), needs.names, window_s if reads else 0.0),
         Families(tuple(dict.fromkeys(family for _, family in needs.metrics)), tuple(series)),
     )

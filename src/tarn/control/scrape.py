@@ -12,8 +12,8 @@ from types import MappingProxyType
 
 import attrs
 
-from tarn.control.line import Pace
-from tarn.control.probe import Around, Families, Kinds, Probe, Target
+from tarn.control.port_watcher import ProbeSchedule
+from tarn.control.probe import EnsembleRegistry, Families, Probe, ProbeContext, ProbeTarget
 from tarn.control.totals import Totals
 from tarn.control.warmup import WarmupRequest
 from tarn.domain import Reading, Unknown
@@ -21,7 +21,7 @@ from tarn.domain.model_totals import ModelTotals
 from tarn.interfaces import Clock
 from tarn.triton.test_sources import KnownTests
 
-__all__ = ["Families", "Scraper", "Target", "WarmupRequest"]
+__all__ = ["Families", "ProbeTarget", "Scraper", "WarmupRequest"]
 
 CLOSE_S = 1.0
 """The longest that `Scraper.close` waits for its thread."""
@@ -44,7 +44,7 @@ class Scraper:
       READY and none is LOADING. ``cold`` says why the newest one failed; it is sent again.
     - ``tested``: the newest test request that said something. One is sent when the target asks for
       it by one that was not sent yet; two never at once.
-    - ``metrics``: see `tarn.triton.metrics.Metrics.signals`, and ``executing`` from
+    - ``metrics``: see `tarn.triton.metrics.TritonMetrics.signals`, and ``executing`` from
       `tarn.triton.activity`, an estimate; so is ``pending`` where Triton has no gauge for it.
       Every family of *families* stands there by its name, some of them line by line too.
 
@@ -54,7 +54,7 @@ class Scraper:
         timeout_s: For one look; a slow instance is asked again when its look ended, never before.
         wake: Called on the scraper's thread when ``live``, ``models``, ``gone``, ``warm`` or
             ``tested`` of some instance changed; must not block.
-        families: Metric families to keep beside the usual ones.
+        families: Metric families to keep besides the usual ones.
         tests: The test requests that the user wrote; what is learned of them is kept there.
     """
 
@@ -69,20 +69,20 @@ class Scraper:
         tests: KnownTests | None = None,
     ) -> None:
         self._clock, self._wake = clock, wake
-        self._pace = Pace(interval_s, timeout_s)
+        self._pace = ProbeSchedule(interval_s, timeout_s)
         self._families = families or Families()
         self.tests = tests or KnownTests()
         """Which test requests there are, and what is known of them."""
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="scraper", daemon=True)
         self._lock = threading.Lock()
-        self._wanted: Mapping[str, Target] = {}
+        self._wanted: Mapping[str, ProbeTarget] = {}
         self._closing = False
         self._end: asyncio.Event | None = None
         self._probes: dict[str, Probe] = {}
         self._count = 0
         self._totals = Totals()
-        self._kinds = Kinds()
+        self._kinds = EnsembleRegistry()
         self._stale: set[str] = set()
         self._publish_soon = False
         self._readings: Mapping[str, Reading] = MappingProxyType({})
@@ -93,10 +93,10 @@ class Scraper:
         """Start the thread."""
         self._thread.start()
 
-    def watch(self, targets: Mapping[str, Target]) -> None:
+    def watch(self, targets: Mapping[str, ProbeTarget]) -> None:
         """Look at exactly these from now on, by instance id; any thread, never blocks.
 
-        One whose endpoint or warm-up changed is begun anew; one that is not named is let go.
+        One whose endpoint or warm-up changed is begun again; one that is not named is let go.
         """
         with self._lock:
             self._wanted = dict(targets)
@@ -165,17 +165,17 @@ class Scraper:
                 del self._probes[instance_id]
                 self._changed(instance_id)
             elif target != probe.target:
-                probe.aim(target)
+                probe.set_target(target)
         for instance_id, target in wanted.items():
             if instance_id not in self._probes:
                 self._probes[instance_id] = probe = Probe(instance_id, target, self._around())
                 probe.start()
                 self._changed(instance_id)
 
-    def _around(self) -> Around:
+    def _around(self) -> ProbeContext:
         self._count += 1
         phase_s = self._count * _GOLDEN % 1.0 * self._pace.interval_s
-        return Around(
+        return ProbeContext(
             clock=self._clock,
             pace=attrs.evolve(self._pace, phase_s=phase_s),
             families=self._families,
@@ -219,7 +219,7 @@ class Scraper:
     def _say_that_it_ended(self) -> None:
         """The loop itself failed: nobody looks any more, and every reading says so."""
         self.crashes += 1
-        ended = Unknown("the scraper has ended by an error")
+        ended = Unknown("the scraper has ended with an error")
         self._readings = MappingProxyType(
             {
                 instance_id: Reading(instance_id, self._clock.now_s(), live=ended, models=ended)
@@ -229,5 +229,5 @@ class Scraper:
         self._wake()
 
 
-def _same_place(one: Target, other: Target) -> bool:
+def _same_place(one: ProbeTarget, other: ProbeTarget) -> bool:
     return (one.endpoint, one.warmup) == (other.endpoint, other.warmup)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 
 import attrs
 
-from tarn.control.sights import Sight
+from tarn.control.signal_status import SignalStatus
 from tarn.domain import (
     ClusterState,
     Decision,
@@ -18,8 +18,8 @@ from tarn.domain import (
     Reading,
 )
 from tarn.domain.control_calls import NO_CALLS, WantedCalls
-from tarn.domain.fleet import Demanded
-from tarn.domain.model_totals import ModelLooks
+from tarn.domain.fleet import DemandReport
+from tarn.domain.model_totals import ModelTotalsHistory
 from tarn.domain.outlook import Holds, Prospect
 from tarn.domain.tally import Tally
 
@@ -35,7 +35,7 @@ class Follower:
     revision: int
     """Last acknowledged in this epoch; -1 before the first."""
     age_s: float | None
-    """Since its last word; None before the first."""
+    """Since its last message; None before the first."""
     lost: bool = False
     error: str = ""
     behind_s: float = 0.0
@@ -85,13 +85,13 @@ class Snapshot:
     with access; may hold names."""
     holds: Holds = attrs.field(factory=Holds)
     """What holds the whole fleet back, and until when."""
-    signals: tuple[Sight, ...] = ()
+    signals: tuple[SignalStatus, ...] = ()
     """The newest of each, those that the policy reads first."""
-    demand: Demanded | None = None
+    demand: DemandReport | None = None
     """Who waits for an instance now; None: nobody says so."""
     prospects: Mapping[str, Prospect] = attrs.field(factory=dict, hash=False)
     """Instance id to what it waits for; only of those that wait."""
-    models: ModelLooks = attrs.field(factory=ModelLooks, hash=False)
+    models: ModelTotalsHistory = attrs.field(factory=ModelTotalsHistory, hash=False)
     """What each model did lately, summed over the fleet."""
     instances_text: bytes = b""
     """``/instances`` as text: ``host:port`` of each ready instance, a line each."""

@@ -8,13 +8,13 @@ from collections.abc import Mapping
 import attrs
 
 from tarn.domain.model_totals import MOST_MODELS, OTHER, ModelTotals
-from tarn.triton.by_model import NAMELESS, Row
+from tarn.triton.model_counters import NAMELESS, ModelCounters
 
 __all__ = ["Totals"]
 
-_NOTHING = Row()
+_NOTHING = ModelCounters()
 _NO_TOTALS = ModelTotals()
-_Rows = Mapping[str, Row]
+_Rows = Mapping[str, ModelCounters]
 
 
 class Totals:
@@ -50,7 +50,7 @@ class Totals:
         """
         before = self._rows.get(instance_id, {})
         known = instance_id in self._rows
-        # Whoever is back takes its place again before a new model takes that of the longest idle.
+        # A model that is back gets its place again before a new one replaces the longest idle.
         for name, row in sorted(rows.items(), key=lambda item: item[0] not in self._idle):
             if name not in before:
                 self._hold(name)
@@ -76,8 +76,10 @@ class Totals:
         self.add(instance_id, {}, fresh=False)
         del self._rows[instance_id]
 
-    def _move(self, name: str, old: Row, new: Row, *, waited: float | None) -> None:
-        """Add what grew from *old* to *new*; a counter that fell began anew at 0."""
+    def _move(
+        self, name: str, old: ModelCounters, new: ModelCounters, *, waited: float | None
+    ) -> None:
+        """Add what grew from *old* to *new*; a counter that fell began again at 0."""
         key = name if self._own[name] else OTHER
         total = self._totals.get(key, _NO_TOTALS)
         self._totals[key] = attrs.evolve(

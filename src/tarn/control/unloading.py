@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 import attrs
 
 from tarn.control.http1 import Reply, connect, request
-from tarn.control.line import attempt
+from tarn.control.port_watcher import attempt
 from tarn.domain import Endpoint, Known, Sample, Unknown
 from tarn.triton.index import MOST_BYTES, parse_index
 from tarn.triton.unload import path
@@ -36,7 +36,7 @@ class Unloading:
     """Returns which of the given models to unload next."""
     said: Callable[[Sample[bool]], None]
     """Hears Known(False) while models are left, Known(True) once none is, Unknown when Triton
-    refuses; the latter two are the last word."""
+    refuses; the latter two are final."""
 
     async def run(self) -> None:
         """Ask until no model is left, or Triton refuses; what brings no answer is asked again."""
@@ -52,7 +52,7 @@ class Unloading:
             await asyncio.sleep(LOOK_EVERY_S)
 
     async def _step(self, index: Reply) -> Sample[bool] | None:
-        """Unload the next model when none is on its way; return the last word, if it is that."""
+        """Unload the next model when none is on its way; return the answer, if it is final."""
         if index.status != _OK:
             return _refusal(_INDEX, index)
         try:

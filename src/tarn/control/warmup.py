@@ -11,9 +11,9 @@ from typing import NamedTuple
 import attrs
 
 from tarn.control.http1 import LONGEST_BODY, Reply, TooLong, connect, request
-from tarn.control.line import Failure, attempt
+from tarn.control.port_watcher import ProbeFailure, attempt
 from tarn.domain import Endpoint
-from tarn.triton.test_requests import Judged, TestRequest, judge
+from tarn.triton.test_requests import AnswerVerdict, TestRequest, judge
 from tarn.triton.test_sources import KnownTests
 
 __all__ = ["WarmupRequest", "try_out", "warm_up"]
@@ -72,14 +72,14 @@ async def _warm(
 ) -> str | None:
     """Return None when *wanted* succeeded, else why it did not."""
     answer = await _send(endpoint, wanted, headers, TIMEOUT_S, LONGEST_BODY)
-    if isinstance(answer, Failure):
+    if isinstance(answer, ProbeFailure):
         return answer.reason
     if answer.status // 100 == 2:  # noqa: PLR2004
         return None
     return f"{answer.status} {answer.body[:200].decode(errors='replace')}".strip()
 
 
-class Answered(NamedTuple):
+class RequestResult(NamedTuple):
     """What came of one test request."""
 
     ok: bool
@@ -95,7 +95,7 @@ async def try_out(
     known: KnownTests,
     headers: tuple[tuple[str, str], ...] = (),
     again_s: float = TRY_AGAIN_S,
-) -> Answered | None:
+) -> RequestResult | None:
     """Send *test*, once for each copy of the model, and return what came of it.
 
     None where nothing can be told of the instance: the master lacked something of its own, or the
@@ -104,40 +104,40 @@ async def try_out(
     A model that hangs keeps what was given up: its pending gauge stays higher by one for each such
     request, even after it was loaded again (seen on 2.51).
     """
-    silence = Judged.BAD, f"no answer for {test.timeout_s:g} s"
+    silence = AnswerVerdict.BAD, f"no answer for {test.timeout_s:g} s"
     last, left = silence, test.copies
     try:
         async with asyncio.timeout(test.timeout_s):
             while left:
                 answer = await _send(endpoint, test, headers, test.timeout_s + 1, LONGEST_ANSWER)
-                if isinstance(answer, Failure):
-                    return None if answer.own else Answered(ok=False, said=answer.reason)
+                if isinstance(answer, ProbeFailure):
+                    return None if answer.own else RequestResult(ok=False, said=answer.reason)
                 if answer is _TOO_LONG and test.expect is not None:
-                    last = Judged.UNFIT, f"its answer has more than {LONGEST_ANSWER} bytes"
+                    last = AnswerVerdict.UNFIT, f"its answer has more than {LONGEST_ANSWER} bytes"
                     break
                 last = judge(test, answer.status, answer.body, proven=known.is_proven(test))
-                if last[0] is Judged.GOOD:
+                if last[0] is AnswerVerdict.GOOD:
                     known.prove(test)
                     last, left = silence, left - 1
-                elif last[0] is Judged.LATER:
+                elif last[0] is AnswerVerdict.LATER:
                     await asyncio.sleep(again_s)
                 else:
                     break
             else:
-                return Answered(ok=True)
+                return RequestResult(ok=True)
     except TimeoutError:
         log.debug("the test request to %s was not answered in time", endpoint.http)
     judged, said = last
-    if judged is Judged.UNFIT:
+    if judged is AnswerVerdict.UNFIT:
         known.refuse(test, said)
         log.warning(
-            "the test request for %s (%s) cannot tell whether an instance is well: %s",
+            "the test request for %s (%s) does not show whether an instance is healthy: %s",
             test.model,
             test.source,
             said,
         )
         return None
-    return Answered(ok=False, said=said, proven=judged is not Judged.UNPROVEN)
+    return RequestResult(ok=False, said=said, proven=judged is not AnswerVerdict.UNPROVEN)
 
 
 async def _send(
@@ -146,7 +146,7 @@ async def _send(
     headers: tuple[tuple[str, str], ...],
     timeout_s: float,
     longest: int,
-) -> Reply | Failure:
+) -> Reply | ProbeFailure:
     """Return the answer to *wanted*, or why there was none.
 
     One of more than *longest* bytes is taken for a good one: what Triton says of errors is short.

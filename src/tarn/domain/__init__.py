@@ -17,19 +17,19 @@ from tarn.domain.command import (
 from tarn.domain.control_calls import CallKind
 from tarn.domain.endpoint import Endpoint
 from tarn.domain.epoch import Epoch
-from tarn.domain.events import Asker, Cause, Event
+from tarn.domain.events import Event, EventCause, Requester
 from tarn.domain.facts import (
-    Asked,
     Ended,
     ExitStatus,
     Fact,
     Launch,
+    Pending,
     Recovered,
     Running,
     RuntimeWish,
     StubEnded,
 )
-from tarn.domain.instance import ALIVE, PLACED, Instance, State
+from tarn.domain.instance import ALIVE, PLACED, Instance, InstanceState
 from tarn.domain.limits import Limits
 from tarn.domain.principal import ANONYMOUS, Principal, ProxyRule, Readiness, Verdict
 from tarn.domain.reading import ModelState, Reading
@@ -50,10 +50,7 @@ __all__ = [
     "Acknowledge",
     "Adapt",
     "Applied",
-    "Asked",
-    "Asker",
     "CallKind",
-    "Cause",
     "Choice",
     "ClusterSpec",
     "ClusterState",
@@ -70,10 +67,12 @@ __all__ = [
     "Endpoint",
     "Epoch",
     "Event",
+    "EventCause",
     "ExitStatus",
     "Fact",
     "FleetView",
     "Instance",
+    "InstanceState",
     "Known",
     "Launch",
     "Limits",
@@ -81,11 +80,13 @@ __all__ = [
     "ModelState",
     "Pause",
     "PauseScaling",
+    "Pending",
     "Principal",
     "ProxyRule",
     "Readiness",
     "Reading",
     "Recovered",
+    "Requester",
     "Resume",
     "Running",
     "RuntimeWish",
@@ -94,7 +95,6 @@ __all__ = [
     "Scale",
     "Secret",
     "Severity",
-    "State",
     "StubEnded",
     "Unknown",
     "Verdict",

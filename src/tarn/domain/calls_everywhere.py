@@ -7,9 +7,9 @@ import attrs
 
 from tarn.domain.control_calls import CallKind, CallProgress, ControlCall, WantedCalls
 from tarn.domain.fleet import Fleet, Rules
-from tarn.domain.instance import Instance, State
+from tarn.domain.instance import Instance, InstanceState
 
-__all__ = ["CallState", "WhoHas", "behind", "settle_calls", "who_has", "why_not_yet"]
+__all__ = ["CallState", "InstanceCallState", "behind", "settle_calls", "who_has", "why_not_yet"]
 
 PATIENCE_S = 10.0
 """A call that is younger is on its way, and no trouble yet."""
@@ -28,7 +28,7 @@ class CallState(enum.StrEnum):
 
 
 @attrs.frozen
-class WhoHas:
+class InstanceCallState:
     """How one instance stands to one call, and why."""
 
     instance: Instance
@@ -36,21 +36,21 @@ class WhoHas:
     why: str = ""
 
 
-def who_has(instances: Iterable[Instance], call: ControlCall) -> Iterator[WhoHas]:
+def who_has(instances: Iterable[Instance], call: ControlCall) -> Iterator[InstanceCallState]:
     """Yield how each instance that has a process, and stays, stands to *call*."""
     for instance in instances:
-        if instance.state in (State.STARTING, State.READY):
+        if instance.state in (InstanceState.STARTING, InstanceState.READY):
             yield _stands(instance, call)
 
 
-def _stands(instance: Instance, call: ControlCall) -> WhoHas:
+def _stands(instance: Instance, call: ControlCall) -> InstanceCallState:
     progress = instance.calls
     refusal = progress.refusal(call.number)
     if progress.has(call.number):
-        return WhoHas(instance, CallState.HAS)
+        return InstanceCallState(instance, CallState.HAS)
     if refusal is not None and refusal.final:
-        return WhoHas(instance, CallState.REFUSES, refusal.error)
-    return WhoHas(instance, CallState.NOT_YET, _why(instance, progress, call))
+        return InstanceCallState(instance, CallState.REFUSES, refusal.error)
+    return InstanceCallState(instance, CallState.NOT_YET, _why(instance, progress, call))
 
 
 def _why(instance: Instance, progress: CallProgress, call: ControlCall) -> str:
@@ -58,13 +58,15 @@ def _why(instance: Instance, progress: CallProgress, call: ControlCall) -> str:
     if refusal is not None:
         return f"it refused, and will be asked again: {refusal.error}"
     if progress.at_work == call.number:
-        return "it is doing this call"
+        return "it is carrying out this call"
     if instance.suspect:
         return f"it is out of the view: {instance.suspect}"
-    if instance.state is State.STARTING:
+    if instance.state is InstanceState.STARTING:
         return f"it is starting{f': {instance.reason}' if instance.reason else ''}"
     return (
-        f"it is doing call {progress.at_work}" if progress.at_work else "it is waiting for its turn"
+        f"it is carrying out call {progress.at_work}"
+        if progress.at_work
+        else "it is waiting for its turn"
     )
 
 
@@ -114,18 +116,21 @@ def why_not_yet(instance: Instance, control: WantedCalls, had: Iterable[Instance
     progress = instance.calls
     if not control.calls or progress.upto >= control.number:
         return ""
-    fresh = instance.state is State.STARTING and not instance.adopted
+    fresh = instance.state is InstanceState.STARTING and not instance.adopted
     for call in progress.pending(control):
         if call.number <= progress.born or not instance.adopted or instance.ready_s is not None:
             refusal = progress.refusal(call.number)
             why = f": {refusal.error}" if refusal else ""
-            return f"it has not had the {call.said} yet (call {call.number}){why}"
+            return f"it has not carried out the {call.said} yet (call {call.number}){why}"
     loads = (c for c in control.calls if c.kind is CallKind.LOAD and progress.gave_up(c.number))
     for call in loads if fresh else ():
         if any(one.in_view and one.calls.has(call.number) for one in had):
             refusal = progress.refusal(call.number)
             assert refusal is not None
-            return f"it refuses the {call.said}, which others in the view have: {refusal.error}"
+            return (
+                f"it refuses the {call.said}, which others in the view have carried out: "
+                f"{refusal.error}"
+            )
     return ""
 
 
@@ -133,7 +138,9 @@ def behind(fleet: Fleet, at: float) -> str:
     """Say which calls some instance lacks though it serves or refuses; empty when all have all."""
     if not fleet.control.calls:
         return ""
-    lacking = [i for i in fleet.of(State.STARTING, State.READY) if _lacks(i, fleet.control)]
+    lacking = [
+        i for i in fleet.of(InstanceState.STARTING, InstanceState.READY) if _lacks(i, fleet.control)
+    ]
     said: dict[int, list[str]] = {}
     calls = {call.number: call for call in fleet.control.calls}
     for instance in lacking[:LOOKED_AT]:
@@ -158,4 +165,4 @@ def _lacks(instance: Instance, control: WantedCalls) -> bool:
 
 def _is_late(instance: Instance, call: ControlCall) -> bool:
     refused = instance.calls.refusal(call.number) is not None
-    return refused or instance.state is State.READY
+    return refused or instance.state is InstanceState.READY

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 import attrs
 
-from tarn.domain.instance import State
+from tarn.domain.instance import InstanceState
 from tarn.domain.samples import Known
 from tarn.domain.scaling import FleetView
 
@@ -54,11 +54,11 @@ def capacity(fleet: FleetView) -> Capacity:
     """Count what serves, and what comes."""
     slowest_s, ready, ages_s = 0.0, 0, []
     for instance in fleet.instances:
-        if instance.state is State.READY:
+        if instance.state is InstanceState.READY:
             ready += not instance.ejected
             if instance.ready_s is not None and not instance.adopted:  # it started long before
                 slowest_s = max(slowest_s, instance.ready_s - instance.requested_s)
-        elif instance.state in (State.REQUESTED, State.STARTING):
+        elif instance.state in (InstanceState.REQUESTED, InstanceState.STARTING):
             ages_s.append(fleet.now_s - instance.requested_s)
     late_s = _LATE_AFTER * slowest_s
     late = sum(age_s > late_s for age_s in ages_s) if late_s else 0
@@ -69,7 +69,7 @@ def _newer(fleet: FleetView, ages_s: Iterable[float]) -> int:
     """Count the ready ones that became so after the first of those that come was asked for."""
     oldest_s = max(ages_s, default=0.0)
     return sum(
-        instance.state is State.READY
+        instance.state is InstanceState.READY
         and not instance.ejected
         and fleet.now_s - instance.ready_s < oldest_s
         for instance in fleet.instances

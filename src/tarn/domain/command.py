@@ -82,7 +82,7 @@ class Demand:
     """How many were refused there since it said so last. A client that tries again is counted each
     time, so they say that an instance is wanted, and not how many."""
     failures: tuple[tuple[str, str, int], ...] = ()
-    """(instance id, model, bad answers that were no caller's fault, since it said so last)."""
+    """(instance id, model, bad answers that the caller did not cause, since it said so last)."""
 
 
 @attrs.frozen
@@ -95,7 +95,7 @@ class ControlRequest:
     body: str = "{}"
     """A JSON object: parameters of a load or an unload, or the settings to change."""
     request: str = ""
-    """What its asker calls it: the same one again is no new call. Empty: each is a new one."""
+    """What its asker calls it: the same one again is not a new call. Empty: each is a new one."""
 
     @property
     def brings_code(self) -> bool:

@@ -51,14 +51,16 @@ def _tls_problems(tls: TlsSpec) -> Iterator[tuple[str, str]]:
     if tls.keystore is None and tls.cert is None:
         yield "api.tls", "names no certificate; give cert and key, or keystore"
     elif tls.keystore is not None and (tls.cert or tls.key):
-        yield "api.tls.keystore", "is given beside cert or key; give the one or the other"
+        yield "api.tls.keystore", "is given together with cert or key; give either one or the other"
 
 
 def _proxy_problems(api: ApiSpec) -> Iterator[tuple[str, str]]:
     asked = api.tls is not None and api.tls.client_ca is not None
     for number, proxy in enumerate(api.trusted_proxies):
         if proxy.authenticated_by == "mtls" and not asked:
-            found = "= 'mtls' without api.tls.client_ca: no certificate would be asked for"
+            found = (
+                "= 'mtls' without api.tls.client_ca: clients would not be asked for a certificate"
+            )
             yield f"api.trusted_proxies[{number}].authenticated_by", found
 
 

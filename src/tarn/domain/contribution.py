@@ -13,7 +13,7 @@ _NAMES = (*GAUGES, *COUNTERS)
 _COUNTED = len(GAUGES)
 _PENDING, _GPU = 0, 2
 _REQUESTS, _QUEUE, _REQUEST = 0, 2, 3
-_ONE_LOOK = "one look does not tell how fast a counter grows"
+_ONE_LOOK = "a single sample does not show how fast a counter grows"
 NOT_SCRAPED = Unknown("not scraped yet")
 
 WORKING = 0.1

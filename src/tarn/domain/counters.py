@@ -43,7 +43,7 @@ class Growth:
 def grew(before: Counters, now: Counters) -> Counters:
     """Return what *now* has more than *before*.
 
-    Counters that are lower than they were began anew: all that they say is new.
+    Counters that are lower than they were began again: all that they say is new.
     """
     if now.requests < before.requests or now.failures < before.failures:
         return now

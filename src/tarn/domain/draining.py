@@ -5,7 +5,7 @@ import attrs
 from tarn.domain.reading import Reading
 from tarn.domain.samples import Known, Sample, Unknown
 
-__all__ = ["Counts", "Drain"]
+__all__ = ["Counts", "DrainProgress"]
 
 _NOT_ASKED = Unknown("its models were not asked to unload")
 
@@ -19,7 +19,7 @@ class Counts:
 
 
 @attrs.frozen
-class Drain:
+class DrainProgress:
     """Kept from the moment at which an instance leaves the view, for decisions and the receipt."""
 
     began: Counts | None = None
@@ -63,11 +63,11 @@ class Drain:
         """Whether Triton itself proved that nothing executes any more."""
         return isinstance(self.unloaded, Known) and self.unloaded.value
 
-    def unload(self, now_s: float) -> "Drain":
+    def unload(self, now_s: float) -> "DrainProgress":
         """Return it with the models asked to unload."""
         return attrs.evolve(self, unload_s=now_s, unloaded=Known(value=False))
 
-    def looked(self, reading: Reading) -> "Drain":
+    def looked(self, reading: Reading) -> "DrainProgress":
         """Return it after the newest look, the very same where that told nothing new."""
         unloaded = self.unloaded if reading.unloaded is None else reading.unloaded
         counts = _counts(reading)
@@ -78,7 +78,7 @@ class Drain:
             return attrs.evolve(self, unloaded=unloaded, unseen=unseen)
         return self._counted(counts, unloaded, reading.taken_s)
 
-    def ending(self, reading: Reading) -> "Drain":
+    def ending(self, reading: Reading) -> "DrainProgress":
         """Return it after a look at one that was told to stop.
 
         Neither its silence nor a counter that vanishes with its model is news then.
@@ -89,7 +89,7 @@ class Drain:
         fell = counts.succeeded < last.succeeded or counts.failed < last.failed
         return self if fell else self._counted(counts, self.unloaded, reading.taken_s)
 
-    def _counted(self, counts: Counts, unloaded: Sample[bool], taken_s: float) -> "Drain":
+    def _counted(self, counts: Counts, unloaded: Sample[bool], taken_s: float) -> "DrainProgress":
         if (counts, unloaded, self.fell) == (self.last, self.unloaded, self.unseen):
             return self
         last = self.last or counts

@@ -1,7 +1,7 @@
 """Things that happened: the one model of an event, and how equal ones are counted.
 
 The same fields stand in ``/api/v1/events``, in the stream, in the master's log and in the file
-beside it; ``docs/reference/events.md`` describes them.
+next to it; ``docs/reference/events.md`` describes them.
 """
 
 import attrs
@@ -13,9 +13,9 @@ __all__ = [
     "EVENT_SCHEMA",
     "NOBODY",
     "SEVERITIES",
-    "Asker",
-    "Cause",
     "Event",
+    "EventCause",
+    "Requester",
     "aggregate",
     "asker_fields",
     "event_fields",
@@ -36,7 +36,7 @@ SEVERITIES = tuple(str(severity) for severity in (Severity.INFO, Severity.WARNIN
 
 
 @attrs.frozen
-class Asker:
+class Requester:
     """Who asked for a change, by which request, and from where."""
 
     request: str
@@ -56,7 +56,7 @@ class Asker:
             return f"the trusted proxy {self.user}"
         return f"the user {self.user}"
 
-    def same(self, other: "Asker | None") -> bool:
+    def same(self, other: "Requester | None") -> bool:
         """Say whether *other* is the same person at the same place, by whatever request."""
         if other is None:
             return False
@@ -64,16 +64,16 @@ class Asker:
 
 
 @attrs.frozen
-class Cause:
+class EventCause:
     """What an event comes from, as far as the master knows."""
 
     decision: int | None = None
     """Number of the decision about the size."""
-    asker: Asker | None = None
+    asker: Requester | None = None
     """Who asked for it, or for the decision."""
 
 
-NOBODY = Cause()
+NOBODY = EventCause()
 """The course of things."""
 
 
@@ -94,7 +94,7 @@ class Event:
     """``<epoch>.<number>``: kept while equal ones are counted in, unique in the cluster."""
     epoch: str = ""
     """Of the master under which it happened."""
-    cause: Cause = NOBODY
+    cause: EventCause = NOBODY
     """Of an event that was counted: that of the newest."""
 
 
@@ -124,7 +124,7 @@ def severity_of(code: str) -> str:
     return str(CODES[code].severity) if code in CODES else str(Severity.INFO)
 
 
-def asker_fields(asker: Asker | None) -> dict[str, object] | None:
+def asker_fields(asker: Requester | None) -> dict[str, object] | None:
     """Return *asker* as plain values; None for nobody."""
     if asker is None:
         return None

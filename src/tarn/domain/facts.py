@@ -14,11 +14,11 @@ from tarn.domain.secret import Secret
 from tarn.domain.spec import InstanceSpec, ModelsSpec, TritonSpec
 
 __all__ = [
-    "Asked",
     "Ended",
     "ExitStatus",
     "Fact",
     "Launch",
+    "Pending",
     "Recovered",
     "Running",
     "RuntimeWish",
@@ -82,7 +82,7 @@ class ExitStatus:
 
 
 @attrs.frozen
-class Asked:
+class Pending:
     """The runtime is getting hold of a place for it."""
 
     instance_id: str
@@ -127,7 +127,8 @@ class Ended:
 class StubEnded:
     """A process of one of its Python models ended by itself, and Triton started none in its place.
 
-    Told beside `Running` for as long as it is so. Not each runtime sees it: none told is no proof.
+    Told together with `Running` for as long as it is so. Not each runtime sees it: none told proves
+    nothing.
     """
 
     instance_id: str
@@ -139,8 +140,8 @@ class StubEnded:
     """The model of the newest end; empty: not known."""
 
 
-Fact = Asked | Running | Ended | StubEnded
-"""At most one `Asked`, `Running` or `Ended` for an instance, and at most one `StubEnded`."""
+Fact = Pending | Running | Ended | StubEnded
+"""At most one `Pending`, `Running` or `Ended` for an instance, and at most one `StubEnded`."""
 
 
 @attrs.frozen

@@ -7,18 +7,18 @@ import attrs
 from tarn.domain.control_calls import NO_CALLS, CallProgress, WantedCalls
 from tarn.domain.counted import requests_refused, requests_wait
 from tarn.domain.epoch import Epoch
-from tarn.domain.events import NOBODY, Asker, Cause, Event, aggregate
-from tarn.domain.instance import Instance, State
+from tarn.domain.events import NOBODY, Event, EventCause, Requester, aggregate
+from tarn.domain.instance import Instance, InstanceState
 from tarn.domain.limits import Limits
 from tarn.domain.lookback import Lookback
 from tarn.domain.outcomes import OutcomeHistory
 from tarn.domain.scaling import Decision
 from tarn.domain.spec import ClusterSpec
 from tarn.domain.state import Pause
-from tarn.domain.unwell import Alike, Ejection, Noticed
+from tarn.domain.unwell import Ejection, FirstSign, FleetWideFailure
 from tarn.domain.view import DiscoveryView
 
-__all__ = ["Demanded", "Fleet", "FollowerState", "HintCheck", "Rules", "ToldFailures"]
+__all__ = ["DemandReport", "Fleet", "FollowerState", "HintCheck", "ReportedFailures", "Rules"]
 
 KEEP_ENDED = 20
 KEEP_DECISIONS = 100
@@ -35,7 +35,7 @@ class FollowerState:
     """None: it lives in this process, so it has no lease to lose."""
     error: str = ""
     came: bool = False
-    """It acknowledged something, to this master or to an earlier one: drains wait for its word."""
+    """It has acknowledged to this master or an earlier one: drains wait for it."""
     lost: bool = False
     """Its lease ran out: drains do not wait for it any more."""
     sessions: Mapping[str, int] = attrs.field(factory=dict, hash=False)
@@ -44,22 +44,22 @@ class FollowerState:
     counted_s: float = float("-inf")
     """When it counted them."""
     held_by: str = ""
-    """Whose name it is, as `Asker.principal`: nobody else may acknowledge under it. Empty: anybody
-    may still be the first."""
+    """Whose name it is, as `Requester.principal`: nobody else may acknowledge under it. Empty:
+    anybody may still be the first."""
 
 
 @attrs.frozen
-class ToldFailures:
+class ReportedFailures:
     """What a client says of a model on an instance: a hint, since anybody who may infer can lie."""
 
     source: str
     """The name that the client gives itself."""
     principal: str
-    """Who it proved to be, as `Asker.principal`; empty where nobody asked over the API."""
+    """Who it proved to be, as `Requester.principal`; empty where nobody asked over the API."""
     instance_id: str
     model: str
     count: int
-    """Bad answers that were no caller's fault, since it said so last."""
+    """Bad answers that the caller did not cause, since it said so last."""
     heard_s: float
 
 
@@ -88,7 +88,7 @@ class HintCheck:
 
 
 @attrs.frozen
-class Demanded:
+class DemandReport:
     """Who last said that requests wait for an instance, how many, and when."""
 
     source: str
@@ -114,7 +114,7 @@ class Rules:
     spec: ClusterSpec
     spec_hash: str
     required: frozenset[str] = frozenset()
-    """Names of the followers whose word a drain waits for."""
+    """Names of the followers that a drain waits for."""
     ceiling: int | None = None
     ceiling_reason: str = ""
     followers: frozenset[str] = frozenset()
@@ -168,10 +168,10 @@ class Fleet:
     lookback: Lookback = attrs.field()
     """What the policy wished lately; begins with the first size, so that a new master does not
     shrink what it has hardly looked at."""
-    demand: Demanded | None = None
+    demand: DemandReport | None = None
     """None: nobody ever waited for an instance."""
-    told_failures: tuple[ToldFailures, ...] = ()
-    """What clients said of instances lately, the newest last: see `tarn.domain.told_failures`."""
+    told_failures: tuple[ReportedFailures, ...] = ()
+    """What clients said of instances lately, the newest last."""
     hint_checks: tuple[HintCheck, ...] = ()
     """The newest check of each instance that a client's hint led to, the newest last."""
     decisions: tuple[Decision, ...] = ()
@@ -180,11 +180,11 @@ class Fleet:
     """Code to how often it happened under this master; never falls."""
     outcomes: OutcomeHistory = attrs.field(factory=OutcomeHistory, repr=False, hash=False)
     """What became of the requests of the last seconds."""
-    noticed: Mapping[tuple[str, str], Noticed] = attrs.field(factory=dict, hash=False)
+    noticed: Mapping[tuple[str, str], FirstSign] = attrs.field(factory=dict, hash=False)
     """(instance id or model, symptom) to what was seen: two looks in a row must agree."""
     ejections: Mapping[str, Ejection] = attrs.field(factory=dict, hash=False)
     """Instance id to how often it was ejected; of those alive only."""
-    alike: tuple[Alike, ...] = ()
+    alike: tuple[FleetWideFailure, ...] = ()
     """Models that fail on all instances alike, by name."""
     relapses: int = 0
     """Unwell instances in a row that had taken the place of an unwell one."""
@@ -192,7 +192,7 @@ class Fleet:
     """When an unwell instance was last replaced."""
     replaced_from: int = 1
     """Number of the first instance that came after the first one of them was replaced."""
-    sized_by: Asker | None = None
+    sized_by: Requester | None = None
     """Who set the manual size, or asked for the end; None: nobody, or an earlier master's word."""
     control: WantedCalls = NO_CALLS
     """The control calls that every instance must have had."""
@@ -207,7 +207,7 @@ class Fleet:
     def _first_lookback(self) -> Lookback:
         return Lookback.began(self.desired, self.started_s)
 
-    def of(self, *states: State) -> tuple[Instance, ...]:
+    def of(self, *states: InstanceState) -> tuple[Instance, ...]:
         """Return the alive instances in any of *states*."""
         return tuple(i for i in self.instances if i.state in states)
 
@@ -219,13 +219,13 @@ class Fleet:
         return Limits(low, high, rules.ceiling, rules.ceiling_reason)
 
     def note(
-        self, at: float, code: str, subject: str, message: str, cause: Cause = NOBODY
+        self, at: float, code: str, subject: str, message: str, cause: EventCause = NOBODY
     ) -> "Fleet":
         """Return the fleet with one more event."""
         return self.notes(at, [(code, subject, message)], cause)
 
     def notes(
-        self, at: float, entries: Iterable[tuple[str, str, str]], cause: Cause = NOBODY
+        self, at: float, entries: Iterable[tuple[str, str, str]], cause: EventCause = NOBODY
     ) -> "Fleet":
         """Return the fleet with more events: (code, subject, message) each, all from *cause*."""
         events, totals = self.events, dict(self.event_totals)
@@ -244,7 +244,7 @@ class Fleet:
         alive: list[Instance] = []
         over: list[Instance] = []
         for instance in instances:
-            gone = instance.state in (State.STOPPED, State.FAILED)
+            gone = instance.state in (InstanceState.STOPPED, InstanceState.FAILED)
             (over if gone else alive).append(instance)
         ended = self.ended if not over else (*self.ended, *over)[-KEEP_ENDED:]
         return attrs.evolve(self, instances=tuple(alive), ended=ended)

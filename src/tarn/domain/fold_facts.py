@@ -7,9 +7,9 @@ from typing import assert_never
 import attrs
 
 from tarn.domain.control_calls import NO_PROGRESS, CallProgress
-from tarn.domain.facts import Asked, Ended, ExitStatus, Fact, Running, StubEnded
+from tarn.domain.facts import Ended, ExitStatus, Fact, Pending, Running, StubEnded
 from tarn.domain.fleet import Fleet
-from tarn.domain.instance import Instance, State
+from tarn.domain.instance import Instance, InstanceState
 from tarn.domain.receipt import drained, stopped
 from tarn.domain.serving import lacks_backends
 from tarn.domain.strikes import count_failure
@@ -49,7 +49,9 @@ def fold_facts(fleet: Fleet, facts: tuple[Fact, ...], now_s: float, at: float) -
     fleet = _joined(fleet, strangers)
     hopeless = {f.instance_id for f in facts if isinstance(f, Ended) and f.exit.permanent}
     for instance, was in zip(after, before, strict=True):
-        if instance.state is State.FAILED and (was.state is not State.DRAINING or _in_vain(was)):
+        if instance.state is InstanceState.FAILED and (
+            was.state is not InstanceState.DRAINING or _in_vain(was)
+        ):
             final = instance.id in hopeless or lacks_backends(was.models)
             fleet = count_failure(fleet, instance, now_s, at, final=final)
     return fleet
@@ -62,7 +64,7 @@ def _joined(fleet: Fleet, strangers: list[Instance]) -> Fleet:
     return attrs.evolve(
         fleet,
         next_number=max((fleet.next_number, *(i.number + 1 for i in strangers))),
-        unprobed=fleet.unprobed | {i.id for i in strangers if i.state is State.STARTING},
+        unprobed=fleet.unprobed | {i.id for i in strangers if i.state is InstanceState.STARTING},
     )
 
 
@@ -78,7 +80,7 @@ def _stranger(
     found = Instance(
         fact.instance_id,
         fact.spec_hash,
-        State.STARTING,
+        InstanceState.STARTING,
         now_s,
         now_s,
         container_id=fact.container_id,
@@ -92,15 +94,15 @@ def _stranger(
         notes.append(("TARN-1004", found.id, f"found late: {fact.container_id} on {fact.node}"))
         adopted = _stub_ended(attrs.evolve(found, adopted=True), stubs, notes)
         return _leaving(adopted, fact, now_s, notes)
-    reason = "it runs, though it is not wanted any more"
+    reason = "it runs although it is no longer wanted"
     notes.append(("TARN-1108", found.id, reason))
-    stray = found.become(State.DRAINING, now_s, reason)
+    stray = found.become(InstanceState.DRAINING, now_s, reason)
     return attrs.evolve(stray, condemned=True, withdrawn_s=now_s)
 
 
 def _after_fact(
     instance: Instance,
-    fact: Asked | Running | Ended | None,
+    fact: Pending | Running | Ended | None,
     stubs: Stubs,
     now_s: float,
     notes: list[Note],
@@ -108,7 +110,7 @@ def _after_fact(
     match fact:
         case Running():
             return _stub_ended(_running(instance, fact, now_s, notes), stubs, notes)
-        case Asked(waits_for=waits_for):
+        case Pending(waits_for=waits_for):
             return _asked(instance, waits_for)
         case Ended(exit=status):
             return _over(instance, status, now_s, notes)
@@ -118,7 +120,7 @@ def _after_fact(
 
 
 def _asked(instance: Instance, waits_for: str) -> Instance:
-    waiting = instance.state is State.REQUESTED and instance.reason != waits_for
+    waiting = instance.state is InstanceState.REQUESTED and instance.reason != waits_for
     if not waiting and instance.missing_s is None:
         return instance
     reason = waits_for if waiting else instance.reason
@@ -126,8 +128,8 @@ def _asked(instance: Instance, waits_for: str) -> Instance:
 
 
 def _running(instance: Instance, fact: Running, now_s: float, notes: list[Note]) -> Instance:
-    if instance.state is State.REQUESTED:
-        instance = instance.become(State.STARTING, now_s)
+    if instance.state is InstanceState.REQUESTED:
+        instance = instance.become(InstanceState.STARTING, now_s)
         notes.append(("TARN-1101", instance.id, f"started on {fact.node} as {fact.container_id}"))
     elif _same_place(instance, fact) and instance.missing_s is None:
         if fact.rss_mib != instance.rss_mib:
@@ -153,10 +155,12 @@ def _leaving(instance: Instance, fact: Running, now_s: float, notes: list[Note])
     """
     if not fact.leaving or instance.evicted or instance.condemned or instance.stop_posted:
         return instance
-    if instance.state is State.DRAINING:
+    if instance.state is InstanceState.DRAINING:
         return attrs.evolve(instance, evicted=True)
     notes.append(("TARN-1113", instance.id, fact.leaving))
-    drained = instance.become(State.DRAINING, now_s, f"its place will be taken: {fact.leaving}")
+    drained = instance.become(
+        InstanceState.DRAINING, now_s, f"its place will be taken: {fact.leaving}"
+    )
     return attrs.evolve(drained, evicted=True)
 
 
@@ -182,22 +186,22 @@ def _missing(instance: Instance, now_s: float, notes: list[Note]) -> Instance:
         return attrs.evolve(instance, missing_s=now_s)
     if now_s - instance.missing_s < MISSING_AFTER_S:
         return instance
-    return _over(instance, ExitStatus("the runtime knows it no more"), now_s, notes)
+    return _over(instance, ExitStatus("the runtime does not know it any more"), now_s, notes)
 
 
 def _over(instance: Instance, status: ExitStatus, now_s: float, notes: list[Note]) -> Instance:
     if _in_vain(instance):
-        own = f". Its last word: {status.last_error}" if status.last_error else ""
+        own = f". Its last message: {status.last_error}" if status.last_error else ""
         reason = f"{instance.reason}{own}"
         notes.append(("TARN-1105", instance.id, reason))
-        return instance.become(State.FAILED, now_s, reason)
+        return instance.become(InstanceState.FAILED, now_s, reason)
     if instance.stop_posted or status.expected:
         return _stopped(instance, status, now_s, notes)
     reason = status.reason
     if instance.evicted and instance.reason:  # its place was taken before it was quiet
         reason = f"{reason}, while it drained ({instance.reason})"
     notes.append(("TARN-1105", instance.id, reason))
-    return instance.become(State.FAILED, now_s, reason)
+    return instance.become(InstanceState.FAILED, now_s, reason)
 
 
 def _stopped(instance: Instance, status: ExitStatus, now_s: float, notes: list[Note]) -> Instance:
@@ -210,10 +214,10 @@ def _stopped(instance: Instance, status: ExitStatus, now_s: float, notes: list[N
     if not receipt:
         reason = stopped(instance, now_s) + ended
         notes.append(("TARN-1104", instance.id, reason))
-        return instance.become(State.STOPPED, now_s, reason)
+        return instance.become(InstanceState.STOPPED, now_s, reason)
     notes.append(("TARN-1114", instance.id, f"drained {instance.id}: {receipt}{ended}"))
     why = f": {instance.reason}" if instance.evicted and instance.reason else ""
-    return instance.become(State.STOPPED, now_s, f"drained: {receipt}{ended}{why}")
+    return instance.become(InstanceState.STOPPED, now_s, f"drained: {receipt}{ended}{why}")
 
 
 def _in_vain(instance: Instance) -> bool:

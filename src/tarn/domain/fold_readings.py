@@ -8,12 +8,12 @@ from collections.abc import Iterator, Mapping
 import attrs
 
 from tarn.domain.calls_everywhere import why_not_yet
-from tarn.domain.draining import Drain
+from tarn.domain.draining import DrainProgress
 from tarn.domain.fleet import Fleet, Rules
-from tarn.domain.instance import Instance, State
+from tarn.domain.instance import Instance, InstanceState
 from tarn.domain.reading import NOT_LOADED, Reading
 from tarn.domain.samples import Known, Sample
-from tarn.domain.serving import Judge, Models
+from tarn.domain.serving import Models, ReadinessRule
 from tarn.domain.strikes import forgive
 
 __all__ = ["begin_drains", "fold_readings"]
@@ -36,7 +36,7 @@ def fold_readings(  # noqa: PLR0913 (what was read, and when)
     that may be ours.
     """
     doubt = late or fleet.frozen_s is not None
-    look = _Look(fleet, rules, now_s, doubt)
+    look = _ReadingsFold(fleet, rules, now_s, doubt)
     before = fleet.instances
     after = tuple(look.after(i, readings[i.id]) if i.id in readings else i for i in before)
     if not all(map(operator.is_, after, before)):
@@ -47,18 +47,20 @@ def fold_readings(  # noqa: PLR0913 (what was read, and when)
 def begin_drains(fleet: Fleet, readings: Mapping[str, Reading], drains: frozenset[str]) -> Fleet:
     """Return *fleet* with the first look at each of *drains*, which have just left the view."""
     instances = tuple(
-        i.but(drain=Drain().looked(readings[i.id])) if i.id in drains and i.id in readings else i
+        i.but(drain=DrainProgress().looked(readings[i.id]))
+        if i.id in drains and i.id in readings
+        else i
         for i in fleet.instances
     )
     return attrs.evolve(fleet, instances=instances)
 
 
-class _Look:
+class _ReadingsFold:
     """One look at all readings: what is the same for each, and the notes that it makes."""
 
     def __init__(self, fleet: Fleet, rules: Rules, now_s: float, doubt: bool) -> None:  # noqa: FBT001 (private)
         self._fleet = fleet
-        self._judge = Judge(rules.spec.models, fleet.control)
+        self._judge = ReadinessRule(rules.spec.models, fleet.control)
         self._unready_after_s = rules.spec.instance.unready_after_s
         self._now_s = now_s
         self._doubt = doubt
@@ -102,7 +104,7 @@ class _Look:
 
     def _judged(self, instance: Instance, reading: Reading) -> tuple[bool, str, Models | None]:
         """Return (may it serve, why not, its models): a new one serves no less than the others."""
-        starting = instance.state is State.STARTING
+        starting = instance.state is InstanceState.STARTING
         fresh = starting and not instance.adopted
         serving, why, models = self._judge(reading, started=not fresh)
         served = instance.in_view or instance.returnable
@@ -148,9 +150,9 @@ class _Look:
         why: str,
         silent_s: float | None,
     ) -> None:
-        if instance.state is State.STARTING and why != instance.reason:
+        if instance.state is InstanceState.STARTING and why != instance.reason:
             changes["reason"] = why
-        elif instance.state is State.READY:
+        elif instance.state is InstanceState.READY:
             suspect = self._suspicion(instance, gone, why, silent_s)
             if suspect != instance.suspect:
                 changes["suspect"] = suspect
@@ -191,7 +193,7 @@ class _Look:
 
 
 def _serves_as_before(before: Models, models: Models, reading: Reading) -> bool:
-    """Say whether it serves all that it served: what is loaded beside that takes nothing away.
+    """Say whether it serves all that it served: what is loaded besides that takes nothing away.
 
     While a newer version loads, Triton serves the older one (seen on 2.51).
     """
@@ -210,12 +212,12 @@ def _is_settled(model: tuple[str, str, str]) -> bool:
 def _add_busy(changes: dict[str, object], instance: Instance, reading: Reading) -> None:
     """Add what it is busy with, when that changed; its moment matters to a drain only."""
     busy = reading.busy
-    if instance.state is not State.DRAINING and _same_value(busy, instance.busy):
+    if instance.state is not InstanceState.DRAINING and _same_value(busy, instance.busy):
         return
     age_s = busy.age_s if isinstance(busy, Known) else 0.0
     changes["busy"], changes["busy_s"] = busy, reading.taken_s - age_s
-    if instance.state is State.DRAINING:
-        changes["drain"] = (instance.drain or Drain()).looked(reading)
+    if instance.state is InstanceState.DRAINING:
+        changes["drain"] = (instance.drain or DrainProgress()).looked(reading)
 
 
 def _stopping(instance: Instance, reading: Reading) -> Instance:

@@ -5,14 +5,14 @@ import operator
 import attrs
 
 from tarn.domain.fleet import Fleet, FollowerState, Rules
-from tarn.domain.instance import Instance, State
+from tarn.domain.instance import Instance, InstanceState
 from tarn.domain.view import Applied, DiscoveryView, Member
 
 __all__ = ["acknowledged", "held_until_s", "open_sessions", "publish_view", "withdrawals"]
 
 FORGET_AFTER_S = 300.0
 """A follower that the spec does not name is forgotten this long after its lease ran out. The name
-of one that the spec names is kept for its principal as long: drains would go by the word of whoever
+of one that the spec names is kept for its principal as long: drains would trust whoever
 took it."""
 LONGEST_NUMBER = 12
 """Digits of an instance's number."""
@@ -24,7 +24,7 @@ def publish_view(fleet: Fleet) -> Fleet:
     The revision moves with the members, and when the view becomes complete: an incomplete one
     removes nothing, so its acknowledgement says nothing about who has left. A view that becomes
     incomplete again (an instance was found late) may hide the complete one before it from whoever
-    takes only the newest: who had not left everywhere leaves anew with the next complete one.
+    takes only the newest: who had not left everywhere leaves again with the next complete one.
     """
     known = {m.instance_id: m for m in fleet.view.members}
     members = tuple(_member(i, known.get(i.id)) for i in fleet.instances if i.in_view)
@@ -47,7 +47,7 @@ def _member(instance: Instance, old: Member | None) -> Member:
 
 
 def _left(instance: Instance, view: DiscoveryView) -> Instance:
-    if instance.state is not State.DRAINING or instance.withdrawn_s is not None:
+    if instance.state is not InstanceState.DRAINING or instance.withdrawn_s is not None:
         return instance
     if not view.complete and instance.left_revision is not None:
         return attrs.evolve(instance, left_revision=None)
@@ -103,7 +103,7 @@ def _forget(fleet: Fleet, rules: Rules, now_s: float) -> Fleet:
 
 
 def _withdrawn(instance: Instance, low: int | None, now_s: float) -> Instance:
-    if instance.state is not State.DRAINING or instance.withdrawn_s is not None:
+    if instance.state is not InstanceState.DRAINING or instance.withdrawn_s is not None:
         return instance
     left = instance.left_revision
     if left is None or (low is not None and low < left):
@@ -175,10 +175,11 @@ def acknowledged(  # noqa: PLR0913 (an acknowledgement, when it came, and whose 
     """Return *fleet* after a follower's word; another epoch's is heard and counts for nothing.
 
     Nobody can have applied a view that was never published: such a word counts as the newest. The
-    revision counts beside an error too: who left with that view has left, whatever else is amiss.
-    Its sessions count whatever else it says: they are open, or not; also those at an instance that
-    this master does not know yet: it may be found late, and be drained at once. A follower in this
-    process repeats its last word in every tick, so that word tells itself when they were counted.
+    revision counts together with an error too: who left with that view has left, whatever else is
+    amiss. Its sessions count whatever else it says: they are open, or not; also those at an
+    instance that this master does not know yet: it may be found late, and be drained at once. A
+    follower in this process repeats its last message in every tick, so that message tells when
+    they were counted.
     """
     old = fleet.followers.get(applied.name, FollowerState())
     # with an error and no view yet, it has done nothing

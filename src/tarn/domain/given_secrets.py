@@ -9,7 +9,7 @@ import attrs
 
 from tarn.domain.secret import Secret
 
-__all__ = ["Held", "environ", "problems", "variables"]
+__all__ = ["StoredSecret", "environ", "problems", "variables"]
 
 _TOKEN: Final = "huggingface.token"  # noqa: S105 (a name)
 _TOKENS: Final = ("HUGGING_FACE_HUB_TOKEN", "HF_TOKEN")
@@ -21,7 +21,7 @@ _LONGEST: Final = 131_072
 
 
 @attrs.frozen
-class Held:
+class StoredSecret:
     """One secret of one store of the spec."""
 
     where: str
@@ -48,20 +48,20 @@ def variables(name: str, chosen: Mapping[str, str]) -> tuple[str, ...]:
     return ()
 
 
-def environ(held: Sequence[Held]) -> dict[str, Secret]:
+def environ(held: Sequence[StoredSecret]) -> dict[str, Secret]:
     """Return variable to value; *held* has no `problems`."""
     return {variable: one.value for one in held for variable in one.variables}
 
 
-def problems(held: Sequence[Held], env: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def problems(held: Sequence[StoredSecret], env: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Yield (place in the spec, what is wrong) for each secret that cannot be given as it is.
 
     Args:
         held: Every secret of every store.
         env: ``triton.env``.
     """
-    by_name: dict[str, list[Held]] = defaultdict(list)
-    by_variable: dict[str, list[Held]] = defaultdict(list)
+    by_name: dict[str, list[StoredSecret]] = defaultdict(list)
+    by_variable: dict[str, list[StoredSecret]] = defaultdict(list)
     for one in held:
         by_name[one.name].append(one)
         for variable in one.variables:
@@ -80,11 +80,11 @@ def problems(held: Sequence[Held], env: Mapping[str, str]) -> Iterator[tuple[str
             yield last.where, found
 
 
-def _unfit(one: Held) -> Iterator[str]:
+def _unfit(one: StoredSecret) -> Iterator[str]:
     text = one.value.reveal()
     for variable in one.variables:
         if not _VARIABLE.fullmatch(variable):
-            yield f"'{one.name}' would become '{variable}', which is no name of a variable"
+            yield f"'{one.name}' would become '{variable}', which is not a valid variable name"
         elif len(f"{variable}={text}".encode(errors="replace")) >= _LONGEST:
             yield f"'{one.name}' is too long for an environment variable (128 KiB)"
     if one.variables and "\0" in text:

@@ -3,7 +3,7 @@
 import attrs
 
 from tarn.domain.fleet import Fleet
-from tarn.domain.instance import State
+from tarn.domain.instance import InstanceState
 
 __all__ = ["guard"]
 
@@ -22,7 +22,7 @@ def guard(fleet: Fleet, now_s: float, at: float, *, late: bool, silence_s: float
         late: Our own tick came much too late, or we could not look: silences are our own.
         silence_s: Within how many seconds silences count as falling together.
     """
-    watched = fleet.of(State.READY)
+    watched = fleet.of(InstanceState.READY)
     silent = tuple(i for i in watched if i.silent_s is not None and not i.gone)
     if late:
         fleet = _forgive(fleet, now_s)

@@ -1,7 +1,7 @@
 """Check a hint that an instance fails, by test requests of the master's own. Pure.
 
-A hint is what clients told (`tarn.domain.told_failures`), or what a single look at the counters has
-shown. It only makes the master look sooner: it sends a test request to that instance and model.
+A hint is what clients told (`tarn.domain.reported_failures`), or what a single look at the counters
+has shown. It only makes the master look sooner: it sends a test request to that instance and model.
 Nothing is ejected or replaced for a hint. Only when test requests failed, `CONFIRM` times in a row
 where clients told and once where the counters say the same, while another instance (where there is
 one) answered the same request well, is it suspected; what follows then is what follows for any
@@ -19,10 +19,10 @@ from collections.abc import Iterable, Iterator, Mapping
 import attrs
 
 from tarn.domain.fleet import Fleet, HintCheck
-from tarn.domain.instance import Instance, State
+from tarn.domain.instance import Instance, InstanceState
 from tarn.domain.reading import Reading
+from tarn.domain.reported_failures import HOLDS_S
 from tarn.domain.symptoms import LEAST_SHARE
-from tarn.domain.told_failures import HOLDS_S
 from tarn.domain.unwell import Symptom
 from tarn.domain.verdicts import CONFIRM, Suspicion
 
@@ -55,7 +55,7 @@ def check_hints(
     """
     if doubt or not (fleet.told_failures or fleet.hint_checks or fleet.noticed):
         return fleet, ()
-    ready = {i.id: i for i in fleet.of(State.READY)}
+    ready = {i.id: i for i in fleet.of(InstanceState.READY)}
     kept = [c for c in fleet.hint_checks if c.instance_id in ready and now_s - c.since_s < FORGET_S]
     after = [c if c.over else _judged(c, fleet, ready, readings, now_s) for c in kept]
     proven = tuple(

@@ -12,7 +12,16 @@ import attrs
 
 from tarn.domain.counters import Counters, Growth, after, grew
 
-__all__ = ["COLUMNS", "GRAINS", "Grain", "History", "Look", "Mean", "Row", "Step"]
+__all__ = [
+    "COLUMNS",
+    "GRAINS",
+    "FleetHistory",
+    "Grain",
+    "HistorySample",
+    "HistoryStep",
+    "Mean",
+    "Row",
+]
 
 COLUMNS = (
     *("at", "desired", "ready", "running", "load", "queue"),
@@ -28,7 +37,7 @@ NOT_LOOKED_S = 60.0
 
 
 @attrs.frozen
-class Look:
+class HistorySample:
     """What one moment shows. Times are wall seconds."""
 
     at: float
@@ -63,7 +72,7 @@ class Mean:
 
 
 @attrs.frozen
-class Step:
+class HistoryStep:
     """A step that is being filled."""
 
     at: float
@@ -95,14 +104,14 @@ class Grain:
     keep: int
     rows: tuple[Row, ...] = ()
     """Whole steps, oldest first; one in which nobody looked is not there."""
-    open: Step | None = None
+    open: HistoryStep | None = None
 
     @property
     def span_s(self) -> int:
         """How far back it can reach."""
         return self.step_s * self.keep
 
-    def looked(self, look: Look, growth: Growth | None) -> "Grain":
+    def looked(self, look: HistorySample, growth: Growth | None) -> "Grain":
         """Return it with one more look; rows of a future that the clock took back are dropped."""
         at = look.at // self.step_s * self.step_s
         step, rows = self.open, self.rows
@@ -110,7 +119,7 @@ class Grain:
             rows, step = (*rows, step.row())[-self.keep :], None
         if step is None or step.at > at:
             rows = tuple(row for row in rows if (row[0] or 0) < at) if _ahead(rows, at) else rows
-            step = Step(at, look.desired, look.ready, look.running)
+            step = HistoryStep(at, look.desired, look.ready, look.running)
         step = attrs.evolve(
             step,
             desired=look.desired,
@@ -148,7 +157,7 @@ GRAINS = (Grain(10, 1080), Grain(60, 1440), Grain(600, 2016))
 
 
 @attrs.frozen
-class History:
+class FleetHistory:
     """What was seen, at each grain."""
 
     grains: tuple[Grain, ...] = GRAINS
@@ -157,10 +166,10 @@ class History:
     counted: Mapping[str, Counters] = attrs.field(factory=dict, hash=False)
     """Id of each instance that has a process to the newest counters that were known."""
 
-    def looked(self, look: Look) -> "History":
+    def looked(self, look: HistorySample) -> "FleetHistory":
         """Return it with one more look."""
         growth = self._growth(look)
-        return History(
+        return FleetHistory(
             tuple(grain.looked(look, growth) for grain in self.grains),
             look.at,
             after(self.counted, look.counted),
@@ -170,7 +179,7 @@ class History:
         """Return the finest grain that reaches *since_s* seconds back, or the coarsest."""
         return next((g for g in self.grains if g.span_s >= since_s), self.grains[-1])
 
-    def _growth(self, look: Look) -> Growth | None:
+    def _growth(self, look: HistorySample) -> Growth | None:
         """Return what was counted since the look before; None where that is not known."""
         if self.at is None or not 0 < look.at - self.at <= NOT_LOOKED_S:
             return None

@@ -7,15 +7,15 @@ from typing import Any
 import attrs
 
 from tarn.domain.control_calls import NO_PROGRESS, CallProgress
-from tarn.domain.draining import Drain
+from tarn.domain.draining import DrainProgress
 from tarn.domain.endpoint import Endpoint
 from tarn.domain.samples import Known, Sample, Unknown
 from tarn.domain.unwell import Unwell
 
-__all__ = ["ALIVE", "FRESH_S", "PLACED", "TRANSITIONS", "Instance", "State", "id_of"]
+__all__ = ["ALIVE", "FRESH_S", "PLACED", "TRANSITIONS", "Instance", "InstanceState", "id_of"]
 
 
-class State(enum.StrEnum):
+class InstanceState(enum.StrEnum):
     """Where an instance is in its life; *suspect* is a mark on ready, not a state."""
 
     REQUESTED = "requested"
@@ -26,21 +26,36 @@ class State(enum.StrEnum):
     FAILED = "failed"
 
 
-ALIVE = frozenset({State.REQUESTED, State.STARTING, State.READY, State.DRAINING})
+ALIVE = frozenset(
+    {InstanceState.REQUESTED, InstanceState.STARTING, InstanceState.READY, InstanceState.DRAINING}
+)
 """States in which an instance asks for or holds something of the runtime."""
-PLACED = frozenset({State.STARTING, State.READY, State.DRAINING})
+PLACED = frozenset({InstanceState.STARTING, InstanceState.READY, InstanceState.DRAINING})
 """States in which an instance has a process, as far as the master knows."""
 
 FRESH_S = 600.0
 """What an instance holds so soon after it became ready is what it takes, and no leak."""
 
-TRANSITIONS: dict[State, frozenset[State]] = {
-    State.REQUESTED: frozenset({State.STARTING, State.DRAINING, State.STOPPED, State.FAILED}),
-    State.STARTING: frozenset({State.READY, State.DRAINING, State.STOPPED, State.FAILED}),
-    State.READY: frozenset({State.DRAINING, State.STOPPED, State.FAILED}),
-    State.DRAINING: frozenset({State.STARTING, State.READY, State.STOPPED, State.FAILED}),
-    State.STOPPED: frozenset(),
-    State.FAILED: frozenset(),
+TRANSITIONS: dict[InstanceState, frozenset[InstanceState]] = {
+    InstanceState.REQUESTED: frozenset(
+        {
+            InstanceState.STARTING,
+            InstanceState.DRAINING,
+            InstanceState.STOPPED,
+            InstanceState.FAILED,
+        }
+    ),
+    InstanceState.STARTING: frozenset(
+        {InstanceState.READY, InstanceState.DRAINING, InstanceState.STOPPED, InstanceState.FAILED}
+    ),
+    InstanceState.READY: frozenset(
+        {InstanceState.DRAINING, InstanceState.STOPPED, InstanceState.FAILED}
+    ),
+    InstanceState.DRAINING: frozenset(
+        {InstanceState.STARTING, InstanceState.READY, InstanceState.STOPPED, InstanceState.FAILED}
+    ),
+    InstanceState.STOPPED: frozenset(),
+    InstanceState.FAILED: frozenset(),
 }
 """Which state may follow which. A drain may be taken back until its stop was posted."""
 
@@ -58,7 +73,7 @@ class Instance:
     """``<cluster>-<nnnn>``: minted by the control thread, never reused."""
     spec_hash: str
     """Which launch it came from."""
-    state: State = State.REQUESTED
+    state: InstanceState = InstanceState.REQUESTED
     since_s: float = 0.0
     """Monotonic seconds at which the state was entered."""
     requested_s: float = 0.0
@@ -104,7 +119,7 @@ class Instance:
     """Monotonic seconds at which every required follower had acknowledged that revision."""
     stop_posted: bool = False
     """Its stop was posted: no way back."""
-    drain: Drain | None = None
+    drain: DrainProgress | None = None
     """What is known of its drain; None while it does not drain, or when nothing is known."""
     retiring: int | None = None
     """A person asked for its drain when the next instance's number was this one: it serves until
@@ -132,7 +147,7 @@ class Instance:
     @property
     def in_view(self) -> bool:
         """Whether traffic may be sent to it."""
-        if self.state is not State.READY or self.suspect or self.endpoint is None:
+        if self.state is not InstanceState.READY or self.suspect or self.endpoint is None:
             return False
         return not self.ejected
 
@@ -144,20 +159,20 @@ class Instance:
     @property
     def out_for(self) -> str:
         """Why a ready instance is kept out of the view; empty when it is in."""
-        if self.suspect or self.state is not State.READY or self.unwell is None:
+        if self.suspect or self.state is not InstanceState.READY or self.unwell is None:
             return self.suspect
         return self.unwell.words if self.unwell.ejected else ""
 
     @property
     def wants_test(self) -> bool:
         """Whether a test request is to be sent to it, again and again."""
-        return self.state is State.READY and self.unwell is not None and self.unwell.severe
+        return self.state is InstanceState.READY and self.unwell is not None and self.unwell.severe
 
     @property
     def returnable(self) -> bool:
-        """Whether its drain may still be taken back; what does not answer is of no use."""
+        """Whether its drain may still be taken back; what does not answer is useless."""
         return (
-            self.state is State.DRAINING
+            self.state is InstanceState.DRAINING
             and not (self.condemned or self.evicted or self.stop_posted or self.unloading)
             and self.ready_s is not None
             and self.serving
@@ -166,7 +181,7 @@ class Instance:
 
     @property
     def unloading(self) -> bool:
-        """Whether its models were asked to unload, so that it is of no use any more."""
+        """Whether its models were asked to unload, so that it is useless now."""
         return self.drain is not None and self.drain.unload_s is not None
 
     @property
@@ -193,7 +208,7 @@ class Instance:
             fresh_mib = max(fresh_mib or 0, rss_mib)
         return self.but(rss_mib=rss_mib, fresh_mib=fresh_mib)
 
-    def become(self, state: State, now_s: float, reason: str = "") -> "Instance":
+    def become(self, state: InstanceState, now_s: float, reason: str = "") -> "Instance":
         """Return the instance in *state* since *now_s*; an illegal step is a ``ValueError``."""
         if state is self.state:
             return self

@@ -33,10 +33,10 @@ def keytab_keys(data: bytes) -> tuple[KeytabKey, ...]:
     """Return whose keys the content *data* of a keytab holds, in its order.
 
     Raises:
-        ValueError: It is no keytab, or it is cut off.
+        ValueError: It is not a keytab, or it is cut off.
     """
     order, version = _order(data), data[1:2]
-    return tuple(_key(_Reader(entry, order), version[0]) for entry in _entries(data))
+    return tuple(_key(_KeytabReader(entry, order), version[0]) for entry in _entries(data))
 
 
 def only(data: bytes, principal: str) -> bytes:
@@ -75,7 +75,7 @@ def _entries(data: bytes) -> Iterator[bytes]:
 
 
 @attrs.define
-class _Reader:
+class _KeytabReader:
     """Reads one entry from its beginning to its end."""
 
     data: bytes
@@ -107,7 +107,7 @@ class _Reader:
         return self.data[self.at - size : self.at]
 
 
-def _key(entry: _Reader, version: int) -> KeytabKey:
+def _key(entry: _KeytabReader, version: int) -> KeytabKey:
     components = entry.number("H") - (1 if version == 1 else 0)  # version 1 counts the realm
     realm = entry.text()
     name = "/".join(entry.text() for _ in range(components))

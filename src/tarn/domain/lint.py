@@ -19,9 +19,9 @@ __all__ = [
     "Flaw",
     "Kind",
     "LintFinding",
+    "Location",
     "Model",
     "Node",
-    "Place",
     "Rename",
     "Repository",
     "is_version",
@@ -34,7 +34,7 @@ HIGHEST_VERSION = 2**63 - 1
 
 
 def printable(text: str) -> str:
-    """Return *text* with everything that is no visible character escaped by a backslash."""
+    """Return *text* with everything that is not a visible character escaped by a backslash."""
     return "".join(c if c.isprintable() else _escaped(c) for c in text)
 
 
@@ -55,7 +55,7 @@ class Kind(enum.Enum):
 
     FILE = "file"
     DIRECTORY = "directory"
-    LOST = "a link that leads nowhere"
+    LOST = "a link without a target"
     CIRCLE = "a link to a directory that holds it"
     UNREADABLE = "unreadable"
     OTHER = "neither a file nor a directory"
@@ -90,7 +90,7 @@ class Entry:
 
 
 @attrs.frozen
-class Place:
+class Location:
     """Where a finding is, as editors and terminals understand it."""
 
     file: str
@@ -180,9 +180,9 @@ class Config:
     flaws: tuple[Flaw, ...] = ()
     text: str = attrs.field(default="", repr=False)
 
-    def place(self, node: Node | None = None) -> Place:
+    def place(self, node: Node | None = None) -> Location:
         """Return the place of *node*, or of the file."""
-        return Place(self.file, node.line, node.column) if node else Place(self.file)
+        return Location(self.file, node.line, node.column) if node else Location(self.file)
 
 
 @attrs.frozen(slots=False)
@@ -294,7 +294,7 @@ class LintFinding:
 
     code: str
     """``TARN-nnnn``, or a plugin's own (``ACME-12``)."""
-    place: Place
+    place: Location
     found: str
     right: str = ""
     next_step: str = ""

@@ -12,11 +12,11 @@ import attrs
 
 from tarn.domain.scaling import Wish
 
-__all__ = ["Lookback", "Past"]
+__all__ = ["Lookback", "PastSize"]
 
 
 @attrs.frozen
-class Past:
+class PastSize:
     """A size that was wished, or kept where nothing was, and until when that held."""
 
     replicas: int
@@ -29,9 +29,9 @@ class Lookback:
 
     wish: Wish | None = None
     """None: there is no opinion, or none that counts; that is a wish for the present size."""
-    least: tuple[Past, ...] = ()
+    least: tuple[PastSize, ...] = ()
     """Oldest first, each greater than the one before it."""
-    greatest: tuple[Past, ...] = ()
+    greatest: tuple[PastSize, ...] = ()
     """Oldest first, each less than the one before it."""
     silent_s: float | None = None
     """Since when there has been no opinion, while the wish before still counts as in force."""
@@ -39,7 +39,7 @@ class Lookback:
     @classmethod
     def began(cls, replicas: int, at_s: float) -> "Lookback":
         """Return one that begins with the size there was at *at_s*, and no opinion."""
-        first = (Past(replicas, at_s),)
+        first = (PastSize(replicas, at_s),)
         return cls(None, first, first)
 
     def heard(
@@ -63,7 +63,7 @@ class Lookback:
         least, greatest = _within(self.least, now_s, up_s), _within(self.greatest, now_s, down_s)
         if wish is None or before is None or wish.replicas != before.replicas:
             held = present if before is None or before.replicas is None else before.replicas
-            past = Past(held, now_s)
+            past = PastSize(held, now_s)
             least = _pushed(least, past, ge) if up_s else ()
             greatest = _pushed(greatest, past, le) if down_s else ()
         return Lookback(wish, least, greatest)
@@ -91,7 +91,7 @@ class Lookback:
         return self.greatest[place - 1].until_s + window_s if place else None
 
 
-def _within(queue: tuple[Past, ...], now_s: float, window_s: float) -> tuple[Past, ...]:
+def _within(queue: tuple[PastSize, ...], now_s: float, window_s: float) -> tuple[PastSize, ...]:
     """Return *queue* without what ended before the window."""
     old = 0
     while old < len(queue) and queue[old].until_s + window_s <= now_s:
@@ -100,8 +100,8 @@ def _within(queue: tuple[Past, ...], now_s: float, window_s: float) -> tuple[Pas
 
 
 def _pushed(
-    queue: tuple[Past, ...], past: Past, hides: Callable[[int, int], bool]
-) -> tuple[Past, ...]:
+    queue: tuple[PastSize, ...], past: PastSize, hides: Callable[[int, int], bool]
+) -> tuple[PastSize, ...]:
     """Return *queue* with *past*, and without what that hides for as long as it counts."""
     left = len(queue)
     while left and hides(queue[left - 1].replicas, past.replicas):
@@ -109,5 +109,5 @@ def _pushed(
     return (*queue[:left], past)
 
 
-def _first(queue: tuple[Past, ...], now_s: float, window_s: float, otherwise: int) -> int:
+def _first(queue: tuple[PastSize, ...], now_s: float, window_s: float, otherwise: int) -> int:
     return next((p.replicas for p in queue if p.until_s + window_s > now_s), otherwise)

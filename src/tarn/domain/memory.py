@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Iterator, Mapping
 
 from tarn.domain.control_calls import NO_PROGRESS, CallProgress, WantedCalls
-from tarn.domain.draining import Counts, Drain
+from tarn.domain.draining import Counts, DrainProgress
 from tarn.domain.epoch import Epoch
 from tarn.domain.facts import Recovered, Running
-from tarn.domain.fleet import Demanded, Fleet, FollowerState, Rules
-from tarn.domain.instance import Instance, State
+from tarn.domain.fleet import DemandReport, Fleet, FollowerState, Rules
+from tarn.domain.instance import Instance, InstanceState
 from tarn.domain.scaling import Decision
 from tarn.domain.state import SavedState
 from tarn.domain.view import DiscoveryView
@@ -16,7 +16,7 @@ __all__ = ["begin", "saved"]
 
 KEEP_DECISIONS = 10
 KEEP_EVENTS = 100
-"""Saved as often as once a second, perhaps over a network: the file beside the log has more."""
+"""Saved as often as once a second, perhaps over a network: the file next to the log has more."""
 KEEP_ABSENT = 200
 RETRY_MOST_S = 60.0
 """No back-off lasts longer, whatever the wall clock did meanwhile."""
@@ -29,10 +29,9 @@ def saved(fleet: Fleet, past_s: float) -> SavedState:
 
     *past_s* is wall minus monotonic time, taken once, so that an unchanged fleet saves equal.
     """
-    draining = fleet.of(State.DRAINING)
-    retiring = [
-        i for i in fleet.instances if i.retiring is not None and i.state is not State.DRAINING
-    ]
+    draining = fleet.of(InstanceState.DRAINING)
+    others = (i for i in fleet.instances if i.state is not InstanceState.DRAINING)
+    retiring = [i for i in others if i.retiring is not None]
     return SavedState(
         desired=fleet.desired,
         next_number=fleet.next_number,
@@ -116,7 +115,7 @@ def begin(  # noqa: PLR0913 (everything a master knows when it starts)
         sorted((_recover(r, state, had, now_s, at) for r in recovered.running), key=lambda i: i.id)
     )
     numbers = (i.number + 1 for i in instances)
-    unprobed = frozenset(i.id for i in instances if i.state is State.STARTING)
+    unprobed = frozenset(i.id for i in instances if i.state is InstanceState.STARTING)
     fleet = Fleet(
         rules.spec.name,
         epoch,
@@ -137,7 +136,7 @@ def begin(  # noqa: PLR0913 (everything a master knows when it starts)
         ending=state.ending,
         unprobed=unprobed,
         started_s=now_s,
-        served=min(state.desired, sum(i.state is State.STARTING for i in instances)),
+        served=min(state.desired, sum(i.state is InstanceState.STARTING for i in instances)),
         followers=_expected(state, rules, now_s),
         demand=_remembered(state.decisions, now_s),
         decisions=state.decisions
@@ -173,7 +172,7 @@ def _expected(state: SavedState, rules: Rules, now_s: float) -> dict[str, Follow
     }
 
 
-def _remembered(decisions: tuple[Decision, ...], now_s: float) -> Demanded | None:
+def _remembered(decisions: tuple[Decision, ...], now_s: float) -> DemandReport | None:
     """Return the demand that woke the fleet under an earlier master: it still keeps it awake.
 
     When it was heard last is not saved, and a start may take longer than a policy looks back: so
@@ -181,7 +180,7 @@ def _remembered(decisions: tuple[Decision, ...], now_s: float) -> Demanded | Non
     """
     if not decisions or decisions[-1].by != "demand":
         return None
-    return Demanded("", 0, now_s)
+    return DemandReport("", 0, now_s)
 
 
 def _monotonic(stamp: float, now_s: float, at: float) -> float:
@@ -198,7 +197,7 @@ def _recover(
     return Instance(
         fact.instance_id,
         fact.spec_hash,
-        State.DRAINING if draining else State.STARTING,
+        InstanceState.DRAINING if draining else InstanceState.STARTING,
         _monotonic(since, now_s, at) if draining else now_s,
         now_s,
         reason,
@@ -241,8 +240,8 @@ def _calls_had(state: SavedState) -> dict[str, CallProgress]:
     }
 
 
-def _drain(instance_id: str, state: SavedState, now_s: float) -> Drain:
+def _drain(instance_id: str, state: SavedState, now_s: float) -> DrainProgress:
     """Return what is still known of a drain; what ended before is unseen where that is nothing."""
     began = next((Counts(*counts) for id_, *counts in state.left if id_ == instance_id), None)
-    drain = Drain(began, last=began, unseen=began is None, fell=began is None)
+    drain = DrainProgress(began, last=began, unseen=began is None, fell=began is None)
     return drain.unload(now_s) if instance_id in state.unloads else drain

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import attrs
 
-__all__ = ["MOST_MODELS", "OTHER", "ModelLooks", "ModelRates", "ModelTotals"]
+__all__ = ["MOST_MODELS", "OTHER", "ModelRates", "ModelTotals", "ModelTotalsHistory"]
 
 OTHER = "_other"
 """Stands for all models beyond `MOST_MODELS`, as one; also for one that is called so."""
@@ -49,7 +49,7 @@ class ModelRates:
 
 
 @attrs.frozen
-class ModelLooks:
+class ModelTotalsHistory:
     """The totals of the last seconds, oldest first."""
 
     looks: tuple[tuple[float, Mapping[str, ModelTotals]], ...] = attrs.field(default=(), hash=False)
@@ -66,10 +66,12 @@ class ModelLooks:
         """Say whether it is time for another look."""
         return not self.looks or now_s - self.looks[-1][0] >= LOOK_EACH_S
 
-    def looked(self, now_s: float, totals: Mapping[str, ModelTotals], others: int) -> "ModelLooks":
+    def looked(
+        self, now_s: float, totals: Mapping[str, ModelTotals], others: int
+    ) -> "ModelTotalsHistory":
         """Return it with one more look, and without those that are too old."""
         kept = [look for look in self.looks if now_s - look[0] <= SPAN_S]
-        return ModelLooks((*kept, (now_s, totals)), others)
+        return ModelTotalsHistory((*kept, (now_s, totals)), others)
 
     def rates(self, model: str) -> ModelRates:
         """Return how fast *model* works; nothing is known before the second look."""

@@ -13,7 +13,15 @@ from typing import NamedTuple, Protocol
 
 import attrs
 
-__all__ = ["Grown", "OutcomeHistory", "Outcomes", "RequestCounts", "Stall", "Tested", "grown"]
+__all__ = [
+    "OutcomeGrowth",
+    "OutcomeHistory",
+    "Outcomes",
+    "RequestCounts",
+    "Stall",
+    "TestResult",
+    "grown",
+]
 
 SPANS = 10
 """Spans into which the window is divided."""
@@ -22,7 +30,7 @@ _SHORT_S = 1.0
 LOOK_EACH_S = 0.9
 """More looks tell nothing: Triton is scraped once a second."""
 LONGEST_MOST_S = 60.0
-"""Longer requests than this are not learned from: a model that hung for an hour once is no rule."""
+"""Longer requests than this are not learned from: one hang of an hour is not a rule."""
 
 
 @attrs.frozen
@@ -53,7 +61,7 @@ class RequestCounts:
 
 
 @attrs.frozen
-class Tested:
+class TestResult:
     """The newest test request to an instance, and its answer."""
 
     __test__ = False  # by its name it could be taken for a class of tests
@@ -80,7 +88,7 @@ class Tested:
         return self.said.partition("\n")[0] or "it failed"
 
 
-class Grown(NamedTuple):
+class OutcomeGrowth(NamedTuple):
     """What one model did on one instance over a span."""
 
     completed: float
@@ -100,11 +108,11 @@ class Grown(NamedTuple):
         return self.failed / self.ended if self.ended else 0.0
 
 
-def grown(old: RequestCounts, new: RequestCounts) -> Grown:
+def grown(old: RequestCounts, new: RequestCounts) -> OutcomeGrowth:
     """Return what *new* has more than *old*; counters that fell began again at 0."""
     if new.completed < old.completed or new.failed < old.failed:
         old = _NOTHING
-    return Grown(
+    return OutcomeGrowth(
         new.completed - old.completed,
         new.failed - old.failed,
         max(0.0, new.compute_us - old.compute_us),
@@ -265,7 +273,7 @@ class OutcomeHistory:
 
     def enough(
         self, instance_id: str, model: str, since_s: float, least: float
-    ) -> tuple[int, Grown | None]:
+    ) -> tuple[int, OutcomeGrowth | None]:
         """Return the place of the newest look since which *least* requests ended, and the growth.
 
         Only looks at *since_s* or later count. None: there were not so many.
@@ -285,7 +293,7 @@ class OutcomeHistory:
                         return place, one
         return 0, None
 
-    def since_about(self, since_s: float, instance_id: str, model: str) -> Grown | None:
+    def since_about(self, since_s: float, instance_id: str, model: str) -> OutcomeGrowth | None:
         """Return the growth since the newest look at *since_s* or before; the oldest, else."""
         looks = self.looks[:-1]
         if not looks:
@@ -293,7 +301,7 @@ class OutcomeHistory:
         place = max((p for p, look in enumerate(looks) if look.at_s <= since_s), default=0)
         return self.since(place, instance_id, model)
 
-    def since(self, place: int, instance_id: str, model: str) -> Grown | None:
+    def since(self, place: int, instance_id: str, model: str) -> OutcomeGrowth | None:
         """Return the growth since the look at *place*; None where it is not known."""
         old = self.looks[place].of.get(instance_id, {}).get(model)
         new = self.newest.get(instance_id, {}).get(model)

@@ -7,17 +7,17 @@ import attrs
 from tarn.domain.fleet import Fleet, Rules
 from tarn.domain.follow_up import open_sessions
 from tarn.domain.guard import THAW_AFTER_S
-from tarn.domain.instance import Instance, State
+from tarn.domain.instance import Instance, InstanceState
 from tarn.domain.plan import STUCK_AFTER_S
 from tarn.domain.replacing import lacks, no_room
 from tarn.domain.samples import Sample
 from tarn.domain.scaling import Wish
 from tarn.domain.size_outlook import SizeOutlook, size_outlook
 
-__all__ = ["Holds", "Prospect", "Waits", "holds", "prospect"]
+__all__ = ["Holds", "Prospect", "WaitsFor", "holds", "prospect"]
 
 
-class Waits(enum.StrEnum):
+class WaitsFor(enum.StrEnum):
     """What an instance waits for."""
 
     PLACE = "place"
@@ -27,7 +27,7 @@ class Waits(enum.StrEnum):
     ANSWER = "answer"
     """An answer: it is silent."""
     FOLLOWERS = "followers"
-    """The word of followers that they send it nothing more."""
+    """The acknowledgement of followers that they send it nothing more."""
     QUIESCE = "quiesce"
     """The quiet time after that word."""
     REQUESTS = "requests"
@@ -48,11 +48,11 @@ class Waits(enum.StrEnum):
 class Prospect:
     """What one instance waits for, and what happens when that does not come."""
 
-    waits_for: Waits
+    waits_for: WaitsFor
     until_s: float | None = None
     """Monotonic second at which it is replaced, or what it still does is cut; None: never."""
     followers: tuple[str, ...] = ()
-    """Whose word is missing, or who has sessions open, by name."""
+    """Who has not acknowledged, or has sessions open, by name."""
     sessions: int = 0
     """How many are open there."""
     lacks: str = ""
@@ -99,25 +99,25 @@ def holds(fleet: Fleet, rules: Rules, wish: Sample[Wish], now_s: float, at: floa
 def prospect(instance: Instance, fleet: Fleet, rules: Rules) -> Prospect | None:
     """Return what *instance* waits for; None for one that is as it should be, or over."""
     match instance.state:
-        case State.REQUESTED:
-            return Prospect(Waits.PLACE)
-        case State.STARTING if not (instance.adopted and instance.silent_s is not None):
-            return Prospect(Waits.MODELS, _given_up_s(instance, rules))
-        case State.STARTING | State.READY if instance.silent_s is not None:
+        case InstanceState.REQUESTED:
+            return Prospect(WaitsFor.PLACE)
+        case InstanceState.STARTING if not (instance.adopted and instance.silent_s is not None):
+            return Prospect(WaitsFor.MODELS, _given_up_s(instance, rules))
+        case InstanceState.STARTING | InstanceState.READY if instance.silent_s is not None:
             frozen = fleet.frozen_s is not None and not instance.gone
             until_s = instance.silent_s + rules.spec.instance.replace_after_s
-            return Prospect(Waits.ANSWER, None if frozen else until_s)
-        case State.READY:
+            return Prospect(WaitsFor.ANSWER, None if frozen else until_s)
+        case InstanceState.READY:
             return _serving(instance, fleet, rules)
-        case State.DRAINING:
+        case InstanceState.DRAINING:
             return _draining(instance, fleet, rules)
     return None
 
 
 def _serving(instance: Instance, fleet: Fleet, rules: Rules) -> Prospect | None:
     if instance.retiring is not None:
-        return Prospect(Waits.REPLACEMENT, lacks=_lacking(instance, fleet, rules))
-    return Prospect(Waits.TEST) if instance.wants_test else None
+        return Prospect(WaitsFor.REPLACEMENT, lacks=_lacking(instance, fleet, rules))
+    return Prospect(WaitsFor.TEST) if instance.wants_test else None
 
 
 def _lacking(instance: Instance, fleet: Fleet, rules: Rules) -> str:
@@ -134,11 +134,11 @@ def _given_up_s(instance: Instance, rules: Rules) -> float:
 
 def _draining(instance: Instance, fleet: Fleet, rules: Rules) -> Prospect:
     if instance.stop_posted or instance.untouched:
-        return Prospect(Waits.END)
+        return Prospect(WaitsFor.END)
     if instance.withdrawn_s is None:
-        return Prospect(Waits.FOLLOWERS, followers=_silent(instance, fleet, rules))
+        return Prospect(WaitsFor.FOLLOWERS, followers=_silent(instance, fleet, rules))
     if instance.condemned:
-        return Prospect(Waits.END)
+        return Prospect(WaitsFor.END)
     return _finishing(instance, fleet, rules, instance.withdrawn_s)
 
 
@@ -150,12 +150,12 @@ def _finishing(instance: Instance, fleet: Fleet, rules: Rules, withdrawn_s: floa
     holding = () if instance.gone else open_sessions(instance, fleet)
     if holding:
         names, count = tuple(name for name, _ in holding), sum(count for _, count in holding)
-        return Prospect(Waits.SESSIONS, cut_s, names, count)
+        return Prospect(WaitsFor.SESSIONS, cut_s, names, count)
     if instance.unloading:
-        return Prospect(Waits.UNLOAD, cut_s)
+        return Prospect(WaitsFor.UNLOAD, cut_s)
     if not instance.quiet:
-        return Prospect(Waits.REQUESTS, cut_s)
-    return Prospect(Waits.QUIESCE, quiesced_s)
+        return Prospect(WaitsFor.REQUESTS, cut_s)
+    return Prospect(WaitsFor.QUIESCE, quiesced_s)
 
 
 def _silent(instance: Instance, fleet: Fleet, rules: Rules) -> tuple[str, ...]:

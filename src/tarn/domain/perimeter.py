@@ -20,13 +20,19 @@ def perimeter_problems(api: ApiSpec) -> Iterator[tuple[str, str]]:
     for number, one in enumerate(api.trusted_proxies):
         path = f"api.trusted_proxies[{number}]"
         if one.name in names[:number]:
-            yield f"{path}.name", f"= '{one.name}' stands twice; give each proxy its own"
+            yield f"{path}.name", f"= '{one.name}' is there twice; give each proxy its own name"
         yield from _address(path, one)
         yield from _proof(path, one, api)
         if not one.users and not one.groups:
-            yield f"{path}.users", "= [] and no groups: it may speak for nobody; name some, or '*'"
+            yield (
+                f"{path}.users",
+                "= [] without groups: the proxy could speak for nobody; list some users, or '*'",
+            )
         if "*" in one.users and one.groups:
-            found = "is given, but users = ['*'] is everybody; write users: [] for its members only"
+            found = (
+                "is given, but users = ['*'] already means everybody; for the group's members "
+                "only, write users: []"
+            )
             yield f"{path}.groups", found
 
 
@@ -36,7 +42,7 @@ def _address(path: str, proxy: TrustedProxy) -> Iterator[tuple[str, str]]:
     except ValueError:
         yield (
             f"{path}.address",
-            f"= '{proxy.address}' is no address and no network; {_right(proxy)}",
+            f"= '{proxy.address}' is neither an address nor a network; {_right(proxy)}",
         )
 
 
@@ -45,8 +51,8 @@ def _right(proxy: TrustedProxy) -> str:
     try:
         one = ipaddress.ip_interface(proxy.address)
     except ValueError:
-        return "right would be one like 10.0.0.5 or 10.0.0.0/24"
-    return f"right would be {one.ip} or {one.network}"
+        return "use one like 10.0.0.5 or 10.0.0.0/24"
+    return f"use {one.ip} or {one.network}"
 
 
 def _proof(path: str, proxy: TrustedProxy, api: ApiSpec) -> Iterator[tuple[str, str]]:
@@ -56,6 +62,9 @@ def _proof(path: str, proxy: TrustedProxy, api: ApiSpec) -> Iterator[tuple[str, 
         if proxy.token is None:
             yield f"{path}.token", "is missing, and authenticated_by = 'token' needs it"
         elif not _SOURCE.fullmatch(proxy.token):  # never the value: it may be a token
-            yield f"{path}.token", "names no source; right would be 'file:PATH' or 'env:NAME'"
+            yield f"{path}.token", "does not say where the token is; use 'file:PATH' or 'env:NAME'"
     elif proxy.token is not None:
-        yield f"{path}.token", f"is given, and authenticated_by = '{proxy.authenticated_by}'"
+        yield (
+            f"{path}.token",
+            f"is given, but authenticated_by = '{proxy.authenticated_by}' does not use it",
+        )

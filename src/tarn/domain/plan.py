@@ -6,7 +6,7 @@ import attrs
 
 from tarn.domain.fleet import Fleet, Rules
 from tarn.domain.follow_up import open_sessions
-from tarn.domain.instance import Instance, State
+from tarn.domain.instance import Instance, InstanceState
 from tarn.domain.renewal import leave_at_once
 from tarn.domain.replacing import leaver, most
 from tarn.domain.symptoms import stalled_after_s
@@ -63,7 +63,9 @@ def plan(fleet: Fleet, rules: Rules, now_s: float) -> Plan:
         id_: why for id_, why in leave_at_once(fleet, rules, now_s).items() if id_ not in broken
     }
     broken |= replace.keys()
-    active = [i for i in fleet.instances if i.state is not State.DRAINING and i.id not in broken]
+    active = [
+        i for i in fleet.instances if i.state is not InstanceState.DRAINING and i.id not in broken
+    ]
     retiring = [i for i in active if i.retiring is not None]
     staying = [i for i in active if i.retiring is None]
     missing = fleet.desired - len(staying)
@@ -73,20 +75,19 @@ def plan(fleet: Fleet, rules: Rules, now_s: float) -> Plan:
     take_back = _taken_back(fleet, missing) if missing > 0 else frozenset()
     launching = not (fleet.halted or fleet.ending) and now_s >= fleet.retry_s
     going = frozenset(i.id for i in too_many)
+    starting = [i for i in active if i.state is InstanceState.STARTING]
     leaving = {
         i.id: _next(i, fleet, rules, now_s)
         for i in fleet.instances
-        if i.state is State.DRAINING and not i.stop_posted and i.id not in take_back
+        if i.state is InstanceState.DRAINING and not i.stop_posted and i.id not in take_back
     }
     return Plan(
         launch=max(0, missing - len(take_back)) if launching else 0,
-        cancel=frozenset(i.id for i in too_many if i.state is State.REQUESTED),
-        admit=frozenset(
-            i.id for i in active if i.state is State.STARTING and i.serving and i.id not in going
-        ),
+        cancel=frozenset(i.id for i in too_many if i.state is InstanceState.REQUESTED),
+        admit=frozenset(i.id for i in starting if i.serving and i.id not in going),
         condemn=condemn,
         replace=tuple(replace.items()),
-        drain=frozenset(i.id for i in too_many if i.state is not State.REQUESTED),
+        drain=frozenset(i.id for i in too_many if i.state is not InstanceState.REQUESTED),
         retire=retire,
         take_back=take_back,
         unload=frozenset(id_ for id_, step in leaving.items() if step is _Next.UNLOAD),
@@ -123,14 +124,14 @@ def _value_of_drain(instance: Instance) -> tuple[bool, float, str]:
 def _broken(instance: Instance, fleet: Fleet, rules: Rules, now_s: float) -> str:
     """Say why an instance must be replaced now; empty when it need not."""
     spec = rules.spec.instance
-    starting = instance.state is State.STARTING
+    starting = instance.state is InstanceState.STARTING
     if starting and instance.stuck_s is not None and now_s - instance.stuck_s >= STUCK_AFTER_S:
         return instance.reason
     timed = starting and not instance.serving and not fleet.blind
     if timed and now_s - instance.since_s >= spec.start_timeout_s:
         why = instance.reason or "it never answered"
         return f"not ready {spec.start_timeout_s:g} s after its start: {why}"
-    served = instance.state is State.READY or (starting and instance.adopted)
+    served = instance.state is InstanceState.READY or (starting and instance.adopted)
     if not served or instance.silent_s is None:
         return ""
     if now_s - instance.silent_s < spec.replace_after_s:

@@ -52,7 +52,7 @@ class PluginSignals:
         return attrs.evolve(self, history=history)
 
     def shown(self, view: FleetView) -> FleetView:
-        """Return *view* with these beside its own signals."""
+        """Return *view* with these besides its own signals."""
         return attrs.evolve(view, signals={**view.signals, **self.history})
 
 
@@ -68,5 +68,5 @@ def _checked(name: str, read: Read, samples: Samples, window_s: float) -> Sample
         return Unknown(f"the signal {name} answered {kind}, neither Known nor Unknown")
     value = answer.value
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-        return Unknown(f"the signal {name} says {value!r}, which is no finite number")
+        return Unknown(f"the signal {name} says {value!r}, which is not a finite number")
     return answer

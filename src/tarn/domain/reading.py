@@ -6,7 +6,7 @@ import attrs
 
 from tarn.domain.control_calls import CallProgress
 from tarn.domain.facts import StubEnded
-from tarn.domain.outcomes import RequestCounts, Tested
+from tarn.domain.outcomes import RequestCounts, TestResult
 from tarn.domain.samples import Known, Sample, Unknown
 
 __all__ = ["NOT_LOADED", "QUEUE_CAPACITY", "ModelState", "Reading"]
@@ -67,7 +67,7 @@ class Reading:
 
     calls: CallProgress | None = None
     """Which control calls it has had; None: none were sent, so what was known stands."""
-    tested: Tested | None = None
+    tested: TestResult | None = None
     """The newest test request and its answer; None: none was sent, or none said anything."""
 
     def known(self, signal: str) -> float | None:

@@ -1,7 +1,7 @@
-"""The last word on a drain: what ended, what was lost, what was cut, and who had let go of it."""
+"""The receipt of a drain: what ended, what was lost, what was cut, and who had let go of it."""
 
-from tarn.domain.draining import Drain
-from tarn.domain.instance import Instance, State
+from tarn.domain.draining import DrainProgress
+from tarn.domain.instance import Instance, InstanceState
 from tarn.domain.samples import Unknown
 
 __all__ = ["drained", "stopped"]
@@ -18,7 +18,7 @@ def drained(instance: Instance, now_s: float) -> str:
     of the master's epoch and 88 the revision of the view. What is not known is said to be so.
     """
     served = instance.endpoint is not None and not instance.untouched
-    if instance.state is not State.DRAINING or instance.condemned or not served:
+    if instance.state is not InstanceState.DRAINING or instance.condemned or not served:
         return ""
     lasted = f"in {now_s - instance.since_s:.1f} s"
     drain = instance.drain
@@ -29,7 +29,7 @@ def drained(instance: Instance, now_s: float) -> str:
 
 
 def stopped(instance: Instance, now_s: float) -> str:
-    """Return the receipt of a stop that was no drain."""
+    """Return the receipt of a stop that was not a drain."""
     if instance.endpoint is None:
         return "cancelled before it started"
     why = f": {instance.reason}" if instance.reason else ""
@@ -38,32 +38,32 @@ def stopped(instance: Instance, now_s: float) -> str:
     return f"stopped after {now_s - instance.since_s:.1f} s{why}"
 
 
-def _ended(drain: Drain) -> str:
+def _ended(drain: DrainProgress) -> str:
     if drain.began is None:
         return "requests unknown"
     count = round(drain.succeeded + drain.failed)
     return f"{_least(drain)}{count} request{'' if count == 1 else 's'}"
 
 
-def _lost(drain: Drain) -> str:
+def _lost(drain: DrainProgress) -> str:
     if drain.began is None:
         return "lost unknown"
     return f"{_least(drain)}{round(drain.failed)} lost"
 
 
-def _least(drain: Drain) -> str:
+def _least(drain: DrainProgress) -> str:
     """An empty Triton has no counters to read, and nothing more to count either."""
     return "at least " if drain.unseen and not drain.proven else ""
 
 
-def _cut(drain: Drain) -> str:
+def _cut(drain: DrainProgress) -> str:
     if drain.cut is None:
         return "cut unknown"
     least = "at least " if drain.more_cut else ""
     return f"{least}{drain.cut} cut" + (" at drain.timeout" if drain.cut else "")
 
 
-def _followers(drain: Drain) -> list[str]:
+def _followers(drain: DrainProgress) -> list[str]:
     said = [f"{name} acknowledged {revision}" for name, revision in drain.acknowledged]
     if len(said) > NAMED:
         said = [*said[:NAMED], f"{len(said) - NAMED} more did"]
@@ -71,9 +71,9 @@ def _followers(drain: Drain) -> list[str]:
     return [", ".join((*said, *lost))] if said or lost else []
 
 
-def _estimated(drain: Drain) -> list[str]:
+def _estimated(drain: DrainProgress) -> list[str]:
     """Say that the end of the last request was an estimate, where it should have been proven."""
     if not drain.refused:
         return []
     assert isinstance(drain.unloaded, Unknown)
-    return [f"that nothing executed is an estimate: {drain.refused}"]
+    return [f"it is an estimate that nothing executed: {drain.refused}"]

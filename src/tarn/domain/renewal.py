@@ -1,8 +1,8 @@
 """Which instances are replaced though they run: unwell ones, once confirmed, and aged ones. Pure.
 
-One that is out of the view already drains at once: it is no loss. One that still serves *retires*:
-its replacement comes first, as when a person asks for a drain. Never many at once, and one that
-took the place of an unwell one and is unwell itself waits, longer each time.
+One that is out of the view already drains at once: it is not a loss. One that still serves
+*retires*: its replacement comes first, as when a person asks for a drain. Never many at once, and
+one that took the place of an unwell one and is unwell itself waits, longer each time.
 """
 
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import attrs
 
 from tarn.domain.fleet import Fleet, Rules
-from tarn.domain.instance import Instance, State
+from tarn.domain.instance import Instance, InstanceState
 from tarn.domain.replacing import no_room
 from tarn.domain.strikes import may_relapse
 from tarn.domain.verdicts import FOR_UNWELL
@@ -70,12 +70,12 @@ def _on_their_way(fleet: Fleet) -> int:
 
 def _is_on_its_way(instance: Instance) -> bool:
     match instance.state:
-        case State.DRAINING:
+        case InstanceState.DRAINING:
             return instance.unwell is not None
-        case State.REQUESTED:
+        case InstanceState.REQUESTED:
             return not instance.reason
         case _:
-            return instance.state is State.STARTING
+            return instance.state is InstanceState.STARTING
 
 
 def _confirmed(fleet: Fleet, rules: Rules, now_s: float) -> Iterator[Instance]:
@@ -83,7 +83,7 @@ def _confirmed(fleet: Fleet, rules: Rules, now_s: float) -> Iterator[Instance]:
     if not rules.spec.instance.unwell.replace:
         return
     alike = {one.model for one in fleet.alike}
-    for i in fleet.of(State.READY):
+    for i in fleet.of(InstanceState.READY):
         unwell = i.unwell
         if unwell is None or not unwell.severe or not unwell.confirmed or unwell.for_all:
             continue

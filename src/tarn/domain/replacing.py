@@ -16,7 +16,7 @@ __all__ = ["after_another", "lacks", "leaver", "most", "no_room"]
 
 
 def most(fleet: Fleet, rules: Rules) -> int:
-    """Return how many instances the fleet may have beside those that drain."""
+    """Return how many instances the fleet may have besides those that drain."""
     surge = rules.spec.update.surge
     if rules.ceiling is not None:
         surge = min(surge, max(0, rules.ceiling - fleet.desired))

@@ -29,7 +29,7 @@ Sample = Known[T] | Unknown
 
 
 def finite(sample: Sample[float]) -> Sample[float]:
-    """Return *sample*; Unknown where its value is no number, or infinite."""
+    """Return *sample*; Unknown where its value is not a number, or infinite."""
     if isinstance(sample, Known) and not math.isfinite(sample.value):
         return Unknown(f"it is {sample.value}")
     return sample

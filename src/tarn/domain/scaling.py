@@ -2,7 +2,7 @@
 
 import attrs
 
-from tarn.domain.events import Asker, Cause
+from tarn.domain.events import EventCause, Requester
 from tarn.domain.instance import Instance
 from tarn.domain.limits import Limits
 from tarn.domain.samples import Known, Sample, Unknown
@@ -35,13 +35,13 @@ class Decision:
     """Why desired differs from wanted: limits, cooldown, pause, ceiling; empty when it does not."""
     number: int = 0
     """Counts the decisions of the cluster, over its masters; 0: it was made and not enacted."""
-    asker: Asker | None = None
+    asker: Requester | None = None
     """Who asked for this size; None where nobody did."""
 
     @property
-    def cause(self) -> Cause:
+    def cause(self) -> EventCause:
         """What its events come from."""
-        return Cause(self.number or None, self.asker)
+        return EventCause(self.number or None, self.asker)
 
 
 @attrs.frozen
@@ -57,7 +57,7 @@ class FleetView:
     )
     """Signal name to (monotonic seconds, sample), oldest first, fleet-wide.
 
-    Always there: those of `tarn.domain.signals`, which says what each is. Beside them: what the
+    Always there: those of `tarn.domain.signals`, which says what each is. Besides them: what the
     policy's factory says that it ``reads``. A sample is Unknown when one ready instance did not
     say, or none is ready.
     """

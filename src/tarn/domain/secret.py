@@ -11,7 +11,7 @@ MASKED: Final = "***"
 class Secret:
     """A text that `repr`, `str`, `format`, JSON and pickle do not give away; `reveal` does.
 
-    Equal where the texts are equal. Whoever reveals it passes the text on at once, to what needs
+    Equal where the texts are equal. Code that reveals it passes the text on at once, to what needs
     it, and keeps it nowhere else.
     """
 
@@ -37,4 +37,4 @@ class Secret:
         return hash(self._text)
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("a secret is not written anywhere: hand its value on by reveal()")
+        raise TypeError("a secret is never written as text: pass its value on with reveal()")

@@ -11,7 +11,7 @@ from tarn.domain.reading import NOT_LOADED, ModelState, Reading
 from tarn.domain.samples import Known, Unknown
 from tarn.domain.spec import ModelsSpec
 
-__all__ = ["Judge", "Models", "lacks_backends"]
+__all__ = ["Models", "ReadinessRule", "lacks_backends"]
 
 Models = tuple[tuple[str, str, str], ...]
 """(model, Triton's state, reason) of each model that should be served."""
@@ -28,7 +28,7 @@ def lacks_backends(models: Models) -> bool:
     return bool(unavailable) and all(map(_NO_BACKEND.search, unavailable))
 
 
-class Judge:
+class ReadinessRule:
     """Judges the readings of one tick: may the instance get traffic, and if not, why?
 
     It may when it is live, every model that it should serve is settled (READY, or UNAVAILABLE

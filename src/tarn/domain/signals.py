@@ -11,13 +11,13 @@ import attrs
 
 from tarn.domain.contribution import NOT_SCRAPED, PARTS, Contribution, Part, see
 from tarn.domain.fleet import Fleet, Rules
-from tarn.domain.instance import Instance, State
+from tarn.domain.instance import Instance, InstanceState
 from tarn.domain.reading import Reading
 from tarn.domain.samples import Known, Sample, Unknown
 from tarn.domain.scaling import FleetView
 from tarn.domain.sizing import fresh_demand
 
-__all__ = ["KEEP", "SIGNALS", "Kept", "Meaning", "Samples", "Signals", "fleet_view"]
+__all__ = ["KEEP", "SIGNALS", "Samples", "SignalSelection", "SignalSpec", "Signals", "fleet_view"]
 
 KEEP = 300
 """Samples kept of each signal: five minutes at the default interval."""
@@ -29,7 +29,7 @@ _STUCK_MEANS = 3.0
 
 
 @attrs.frozen
-class Meaning:
+class SignalSpec:
     """What a signal is."""
 
     text: str
@@ -38,28 +38,29 @@ class Meaning:
     """True: a sum over the fleet, which grows with it; False: a mean."""
 
 
-SIGNALS: Mapping[str, Meaning] = {
-    "pending": Meaning("requests that wait", "requests", total=True),
-    "executing": Meaning(
+SIGNALS: Mapping[str, SignalSpec] = {
+    "pending": SignalSpec("requests that wait", "requests", total=True),
+    "executing": SignalSpec(
         "requests that execute; an estimate, see tarn.triton.activity", "requests", total=True
     ),
-    "in_flight": Meaning("requests that wait or execute", "requests", total=True),
-    "offered_load": Meaning(
-        "requests that would execute at once if none had to wait: how many come per second, times "
-        "the mean seconds that one computes, and those that wait where nothing is worked off; "
-        "`in_flight` until the first one has ended",
+    "in_flight": SignalSpec("requests that wait or execute", "requests", total=True),
+    "offered_load": SignalSpec(
+        "requests that would execute at once if none had to wait: how many come per second, "
+        "times the mean seconds that one computes, plus those that wait where no request "
+        "completes; `in_flight` until the first one has ended",
         "requests",
         total=True,
     ),
-    "requests_per_s": Meaning("requests that ended well", "requests/s", total=True),
-    "failures_per_s": Meaning("requests that failed", "requests/s", total=True),
-    "queue_time": Meaning(
-        "how long a request waited, of those that ended since the last look", "s", total=False
+    "requests_per_s": SignalSpec("requests that ended well", "requests/s", total=True),
+    "failures_per_s": SignalSpec("requests that failed", "requests/s", total=True),
+    "queue_time": SignalSpec(
+        "how long requests waited that ended since the last sample", "s", total=False
     ),
-    "request_time": Meaning("from arrival to answer, of the same requests", "s", total=False),
-    "gpu_utilization": Meaning("how busy the GPUs are, in [0, 1]", "fraction", total=False),
-    "when_full": Meaning(
-        "requests that a full instance executes: one in which a quarter as many wait, or more",
+    "request_time": SignalSpec("from arrival to answer, of the same requests", "s", total=False),
+    "gpu_utilization": SignalSpec("how busy the GPUs are, in [0, 1]", "fraction", total=False),
+    "when_full": SignalSpec(
+        "requests that a full instance executes at once; it is full when at least a quarter as "
+        "many wait",
         "requests",
         total=False,
     ),
@@ -73,8 +74,8 @@ _Seen = Mapping[str, Contribution | Unknown]
 
 
 @attrs.frozen
-class Kept:
-    """What is kept beside the signals that are always there, because the policy reads it."""
+class SignalSelection:
+    """What is kept besides the signals that are always there, because the policy reads it."""
 
     metrics: Mapping[str, str] = attrs.field(factory=dict, hash=False)
     """Signal to the name in `Reading.metrics` whose sum over the fleet it is."""
@@ -90,7 +91,7 @@ class Signals:
 
     history: Mapping[str, tuple[tuple[float, Sample[float]], ...]] = attrs.field(factory=dict)
     """Signal to (monotonic seconds, sample), oldest first; at most `KEEP` of each."""
-    kept: Kept = attrs.field(factory=Kept)
+    kept: SignalSelection = attrs.field(factory=SignalSelection)
     samples: Samples = attrs.field(factory=dict, repr=False)
     """Of each ready instance, as long as `kept` says; empty where it says 0."""
     _seen: Mapping[str, Contribution] = attrs.field(factory=dict, repr=False)
@@ -118,8 +119,8 @@ class Signals:
         seen: dict[str, Contribution | Unknown] = {}
         known: dict[str, Contribution] = {}
         for instance in instances:
-            ready = instance.state is State.READY
-            if not ready and instance.state is not State.STARTING:
+            ready = instance.state is InstanceState.READY
+            if not ready and instance.state is not InstanceState.STARTING:
                 continue
             id_, reading = instance.id, readings.get(instance.id)
             one: Contribution | Unknown = NOT_SCRAPED
@@ -144,7 +145,7 @@ class Signals:
         rows: dict[str, tuple[tuple[float, Mapping[str, Sample[float]]], ...]] = {}
         for id_, one in seen.items():
             old = self.samples.get(id_, ())
-            if isinstance(one, Unknown):  # never scraped, or so long ago that it says nothing
+            if isinstance(one, Unknown):  # never scraped, or too long ago to say anything
                 rows[id_] = ()
             elif old and old[-1][1] is one.reading.metrics:
                 rows[id_] = old
@@ -286,7 +287,7 @@ def _age_s(seen: _Seen, now_s: float) -> float:
 def _each(total: Sample[float], count: Sample[float]) -> Sample[float]:
     """Return the mean of one request; where none ended there is no mean, and zero would be one."""
     if isinstance(count, Known) and count.value == 0:
-        return Unknown("no request ended since the last look")
+        return Unknown("no request ended since the last sample")
     return _divided(total, count.value) if isinstance(count, Known) else count
 
 

@@ -4,9 +4,9 @@ import attrs
 
 from tarn.domain.counted import replicas
 from tarn.domain.fleet import Fleet, Rules
-from tarn.domain.held import Held, Hold, in_words
 from tarn.domain.samples import Sample, Unknown
 from tarn.domain.scaling import Wish
+from tarn.domain.size_holds import Hold, SizeHold, in_words
 from tarn.domain.sizing import judge
 
 __all__ = ["SizeOutlook", "coming_words", "sentence", "size_outlook"]
@@ -28,7 +28,7 @@ class SizeOutlook:
     """Its reason, or why there is no answer."""
     allowed: int = 0
     """What the limits make of what is wanted, and of the size where nothing is."""
-    held: tuple[Held, ...] = ()
+    held: tuple[SizeHold, ...] = ()
     """What keeps the size from what is wanted, or would; empty: nothing does."""
     next_size: int | None = None
     """The size that comes next if the wish stays; None: none does by itself."""
@@ -65,7 +65,7 @@ def size_outlook(
     if silenced is not None:
         return attrs.evolve(outlook, held=(silenced,))
     if known is None:
-        unknown = Held(Hold.UNKNOWN, "a policy without an answer")
+        unknown = SizeHold(Hold.UNKNOWN, "a policy without an answer")
         return attrs.evolve(outlook, held=(unknown,))
     if wanted is None:
         return outlook
@@ -123,17 +123,17 @@ def _to_come(outlook: SizeOutlook, now_s: float) -> str:
     return f"it {coming_words(outlook, now_s)}{by}"
 
 
-def _silenced(fleet: Fleet, now_s: float, at: float) -> Held | None:
+def _silenced(fleet: Fleet, now_s: float, at: float) -> SizeHold | None:
     """Return why the policy is not heard at all; None: it is."""
     if fleet.ending:
-        return Held(Hold.END, "the end of the cluster")
+        return SizeHold(Hold.END, "the end of the cluster")
     if fleet.manual is not None:
-        return Held(Hold.MANUAL, f"a person, who set {fleet.manual}")
+        return SizeHold(Hold.MANUAL, f"a person, who set {fleet.manual}")
     pause = fleet.pause
     if pause is None:
         return None
     why = f" ({pause.reason})" if pause.reason else ""
-    return Held(Hold.PAUSE, f"a pause of scaling{why}", now_s + pause.until - at)
+    return SizeHold(Hold.PAUSE, f"a pause of scaling{why}", now_s + pause.until - at)
 
 
 def _to_next(fleet: Fleet, rules: Rules, wish: Wish, now_s: float) -> SizeOutlook:

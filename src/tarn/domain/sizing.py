@@ -9,15 +9,15 @@ without an answer or an opinion: at once it keeps the size, and after `SILENCE_S
 
 import attrs
 
-from tarn.domain.fleet import Demanded, Fleet, Rules
-from tarn.domain.held import Held, Hold
+from tarn.domain.fleet import DemandReport, Fleet, Rules
 from tarn.domain.samples import Known, Sample
 from tarn.domain.scaling import Decision, Wish
+from tarn.domain.size_holds import Hold, SizeHold
 
 __all__ = [
     "DEMAND_HOLDS_S",
     "SILENCE_S",
-    "Verdict",
+    "GuardedSize",
     "fresh_demand",
     "judge",
     "kept_by_demand",
@@ -33,11 +33,11 @@ wish for the present size, a large fleet would never shrink."""
 
 
 @attrs.frozen
-class Verdict:
+class GuardedSize:
     """What the guard makes of a policy's wish at one moment."""
 
     desired: int
-    held: tuple[Held, ...] = ()
+    held: tuple[SizeHold, ...] = ()
     """Why that is not what is wanted; empty when it is."""
 
 
@@ -50,7 +50,8 @@ def size(fleet: Fleet, rules: Rules, wish: Sample[Wish], now_s: float, at: float
     way, and none begins. What they woke stays for the window in which a policy looks back before
     it goes down.
 
-    A wish that is held back is no decision: only changes are noted, with what held back the rest.
+    A wish that is held back is not a decision: only changes are noted, with what held back the
+    rest.
     """
     fleet = _heard(fleet, rules, wish, now_s)
     limits = fleet.limits(rules)
@@ -75,7 +76,7 @@ def size(fleet: Fleet, rules: Rules, wish: Sample[Wish], now_s: float, at: float
     return attrs.evolve(_change(fleet, decision), changed_s=now_s)
 
 
-def judge(fleet: Fleet, rules: Rules, wish: Wish, now_s: float) -> Verdict:
+def judge(fleet: Fleet, rules: Rules, wish: Wish, now_s: float) -> GuardedSize:
     """Return the size that *wish* leads to at *now_s* if no other comes, and what holds it back.
 
     The size is always within the limits if the present one is, and between it and the wanted one.
@@ -84,15 +85,15 @@ def judge(fleet: Fleet, rules: Rules, wish: Wish, now_s: float) -> Verdict:
     allowed = fleet.limits(rules).clamp(wanted)
     held = () if allowed == wanted else (_limited(fleet, rules, wanted),)
     desired = allowed
-    in_time: tuple[Held, ...] = ()
+    in_time: tuple[SizeHold, ...] = ()
     if allowed > fleet.desired:
         desired, in_time = _grown(fleet, rules, wish, allowed, now_s)
     elif allowed < fleet.desired:
         desired, in_time = _shrunk(fleet, rules, wanted, allowed, now_s)
-    return Verdict(desired, (*held, *in_time))
+    return GuardedSize(desired, (*held, *in_time))
 
 
-def fresh_demand(fleet: Fleet, now_s: float) -> Demanded | None:
+def fresh_demand(fleet: Fleet, now_s: float) -> DemandReport | None:
     """Return who waits for an instance at *now_s*; None: nobody says so."""
     demand = fleet.demand
     if demand is None or not demand.said or now_s - demand.heard_s >= DEMAND_HOLDS_S:
@@ -125,39 +126,39 @@ def _heard(fleet: Fleet, rules: Rules, wish: Sample[Wish], now_s: float) -> Flee
 
 def _grown(
     fleet: Fleet, rules: Rules, wish: Wish, allowed: int, now_s: float
-) -> tuple[int, tuple[Held, ...]]:
+) -> tuple[int, tuple[SizeHold, ...]]:
     if wish.urgent:
         return allowed, ()
     window_s = rules.spec.scaling.up.window_s
     least = fleet.lookback.least_since(now_s, window_s, allowed)
     desired = max(least, fleet.desired)
-    held: tuple[Held, ...] = ()
+    held: tuple[SizeHold, ...] = ()
     if desired < allowed:
         reason = f"a wish for only {least} in the last {window_s:g} s (scaling.up.window)"
-        held = (Held(Hold.UP_WINDOW, reason, fleet.lookback.rises_s(desired, window_s)),)
+        held = (SizeHold(Hold.UP_WINDOW, reason, fleet.lookback.rises_s(desired, window_s)),)
     return _cooled(fleet, rules, desired, held, now_s)
 
 
 def _shrunk(
     fleet: Fleet, rules: Rules, wanted: int, allowed: int, now_s: float
-) -> tuple[int, tuple[Held, ...]]:
+) -> tuple[int, tuple[SizeHold, ...]]:
     window_s = rules.spec.scaling.down.window_s
     greatest = fleet.lookback.greatest_since(now_s, window_s, wanted)
     desired = min(max(greatest, allowed), fleet.desired)
-    held: tuple[Held, ...] = ()
+    held: tuple[SizeHold, ...] = ()
     demand_s = kept_by_demand(fleet, rules)
     if desired > allowed:
         reason = f"a wish for {greatest} in the last {window_s:g} s (scaling.down.window)"
-        held = (Held(Hold.DOWN_WINDOW, reason, fleet.lookback.falls_s(desired, window_s)),)
+        held = (SizeHold(Hold.DOWN_WINDOW, reason, fleet.lookback.falls_s(desired, window_s)),)
     elif desired == 0 and demand_s is not None and demand_s > now_s:
         desired = 1
-        held = (Held(Hold.DEMAND, "requests that waited for it a short while ago", demand_s),)
+        held = (SizeHold(Hold.DEMAND, "requests that waited for it a short while ago", demand_s),)
     return _cooled(fleet, rules, desired, held, now_s)
 
 
 def _cooled(
-    fleet: Fleet, rules: Rules, desired: int, held: tuple[Held, ...], now_s: float
-) -> tuple[int, tuple[Held, ...]]:
+    fleet: Fleet, rules: Rules, desired: int, held: tuple[SizeHold, ...], now_s: float
+) -> tuple[int, tuple[SizeHold, ...]]:
     """Return *desired* unless the policy changed the size too lately."""
     cooldown_s = rules.spec.scaling.cooldown_s
     if desired == fleet.desired or fleet.changed_s is None:
@@ -166,7 +167,7 @@ def _cooled(
     if until_s <= now_s:
         return desired, held
     reason = f"a change less than {cooldown_s:g} s ago (scaling.cooldown)"
-    cooling = Held(Hold.COOLDOWN, reason, until_s)
+    cooling = SizeHold(Hold.COOLDOWN, reason, until_s)
     return fleet.desired, (*held, cooling)
 
 
@@ -189,10 +190,10 @@ def _asked(decision: Decision, fleet: Fleet) -> Decision:
     return attrs.evolve(decision, asker=fleet.sized_by)
 
 
-def _limited(fleet: Fleet, rules: Rules, wanted: int) -> Held:
+def _limited(fleet: Fleet, rules: Rules, wanted: int) -> SizeHold:
     limits = fleet.limits(rules)
     by_farm = limits.ceiling is not None and wanted > limits.ceiling
-    return Held(Hold.CEILING if by_farm else Hold.LIMITS, _bounds(fleet, rules))
+    return SizeHold(Hold.CEILING if by_farm else Hold.LIMITS, _bounds(fleet, rules))
 
 
 def _bounds(fleet: Fleet, rules: Rules) -> str:

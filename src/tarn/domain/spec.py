@@ -76,10 +76,10 @@ class ModelsSpec:
     """Which models, from where."""
 
     repository: str
-    """A bare path is mounted (checked, never made); a URI is copied. Empty: nobody named one yet,
-    and only surroundings are looked at."""
+    """A bare path is mounted (checked, never created); a URI is copied. Empty: none is named yet,
+    and only the surroundings are checked."""
     serve: tuple[str, ...] = ()
-    """Models that an instance must serve to be ready; empty: all that Triton lists."""
+    """Models that an instance must serve to be ready; empty: all models that Triton lists."""
     require: str = attrs.field(default="any", validator=in_(("any", "all")))
     """``any``: ready with one model READY; ``all``: only with every one."""
     control: str = attrs.field(default="none", validator=in_(("none", "explicit")))
@@ -95,7 +95,7 @@ class TritonSpec:
     binary: str | None = None
     """Local path of tritonserver; None: ``PATH``, then the wheel nvidia-pytriton."""
     http_port: int | None = attrs.field(default=None, validator=optional(_port))
-    """0: a free one; None: 0 when local, else 8000; a taken one: the next free one."""
+    """0: a free port; None: 0 when local, else 8000. If the port is taken: the next free one."""
     grpc_port: int | None = attrs.field(default=None, validator=optional(_port))
     """As ``http_port``; 8001."""
     metrics_port: int | None = attrs.field(default=None, validator=optional(_port))
@@ -103,7 +103,7 @@ class TritonSpec:
     bind: str | None = None
     """Address for all three services; None: 127.0.0.1 when local, else the node's own address."""
     args: Mapping[str, object] = attrs.field(factory=dict, hash=False)
-    """More options of tritonserver, without the leading dashes; they win over ours."""
+    """More options of tritonserver, without the leading dashes; they override TARN's own."""
     env: Mapping[str, str] = attrs.field(factory=dict, hash=False)
     """More environment of tritonserver; passed byte for byte, never through a shell."""
     restricted: tuple[str, ...] = attrs.field(
@@ -164,20 +164,20 @@ class _AutoOrPositive:
 
 @attrs.frozen
 class UnwellSpec:
-    """What follows where an instance passes its health checks and fails its users."""
+    """What TARN does when an instance passes its health checks but fails its users."""
 
     eject: bool = True
     """Take it out of the view, but never more than half of the ready ones, nor the last one."""
     replace: bool = True
     """Drain it and start another one, once a test request has confirmed it."""
     min_requests: int = attrs.field(default=20, validator=ge(1))
-    """Fewest requests that tell of failures; with fewer nobody is doubted."""
+    """Fewest requests for a verdict; with fewer, no instance is suspected."""
     window_s: float = attrs.field(default=30.0, validator=gt(0))
-    """How far back requests are looked at."""
+    """The time span of the requests that count."""
     stalled_after_s: float | Literal["auto"] = attrs.field(
         default="auto", validator=_AutoOrPositive()
     )
-    """Requests wait, and none was answered for so long: stalled. ``auto``: ten times the model's
+    """Stalled: requests wait, and none was answered for this long. ``auto``: ten times the model's
     mean compute time, three times the longest that was seen, and at least 10 s."""
 
 
@@ -241,7 +241,7 @@ class WindowSpec:
 
     window_s: float = attrs.field(default=0.0, validator=ge(0))
     """For how long a larger (``up``) or a smaller size (``down``) must be wanted before it is
-    taken."""
+    applied."""
 
 
 @attrs.frozen
@@ -249,7 +249,7 @@ class ScalingSpec:
     """Which policy decides the size, and how fast it may change."""
 
     use: str = "fixed"
-    """The scaling policy; ``target`` where ``replicas`` bounds the size and nothing is named."""
+    """The scaling policy; ``target`` if ``replicas`` sets bounds and no policy is named."""
     options: Mapping[str, object] = attrs.field(factory=dict, hash=False)
     """Settings of the policy: see below."""
     up: WindowSpec = attrs.field(factory=WindowSpec)
@@ -267,7 +267,7 @@ class DrainSpec:
     timeout_s: float = attrs.field(default=600.0, validator=ge(0))
     """After this, what still runs is cut, and counted in the receipt."""
     quiesce_s: float = attrs.field(default=2.0, validator=ge(0))
-    """Between the followers' word and the look whether it is quiet."""
+    """Time between the followers' acknowledgement and the check that no request is left."""
 
 
 @attrs.frozen
@@ -295,7 +295,7 @@ class MasterSpec:
     node_label: str = ""
     """YARN node label (partition) where the master runs; empty: the one of the queue."""
     fence_after_s: float = attrs.field(default=60.0, validator=gt(0))
-    """Without a good word from the runtime for this long, the master stops acting."""
+    """If the runtime does not answer for this long, the master stops acting."""
 
 
 @attrs.frozen
@@ -303,8 +303,8 @@ class TrustedProxy:
     """A part of the system that may speak for users: it proves itself with every request."""
 
     name: str = attrs.field(validator=matches_re(_PROXY), metadata={"right": _PROXY_WORDS})
-    """What proves it must name it so: the common name of its certificate, or its short name in
-    Kerberos. By this name it stands in logs and answers."""
+    """The name in its proof: the common name of its certificate, or its short name in Kerberos.
+    Logs and answers use this name."""
     address: str
     """From where it connects: an address or a network (``10.0.0.5``, ``10.0.0.0/24``)."""
     authenticated_by: str = attrs.field(
@@ -312,21 +312,21 @@ class TrustedProxy:
     )
     """How it proves itself: by a client certificate, by its ``token``, or by a Kerberos ticket."""
     token: str | None = None
-    """Of one that proves itself by a token of its own: ``file:PATH`` or ``env:NAME``."""
+    """The token of a proxy that is authenticated by one: ``file:PATH`` or ``env:NAME``."""
     users: tuple[str, ...] = ("*",)
-    """For whom it may speak, beside the members of *groups*; ``*``: for everybody."""
+    """Users for whom it may speak, besides the members of *groups*; ``*``: for everybody."""
     groups: tuple[str, ...] = ()
     """Groups for whose members it may speak."""
 
 
 @attrs.frozen
 class TlsSpec:
-    """HTTPS for the master's API: a certificate in PEM files, or in a keystore of Java's."""
+    """HTTPS for the master's API: a certificate in PEM files, or in a Java keystore."""
 
     cert: str | None = None
     """PEM file of this machine, with the chain."""
     key: str | None = None
-    """PEM file with the private key, unencrypted; None: it stands in *cert*."""
+    """PEM file with the unencrypted private key; None: it is in *cert*."""
     keystore: str | None = None
     """Instead of both: a keystore of this machine with one private key."""
     keystore_type: str = attrs.field(default="JKS", validator=in_(("JKS", "PKCS12")))
@@ -334,9 +334,9 @@ class TlsSpec:
     keystore_password_alias: str = "tarn.tls.keystore.password"  # noqa: S105 (a name)
     """The name of its password in one of ``secrets``."""
     client_ca: str | None = None
-    """PEM file with who signs certificates of clients; None: clients bring none."""
+    """PEM file with the authority of client certificates; None: clients have no certificates."""
     ca: str | None = None
-    """PEM file by which clients of TARN know the master; None: *cert* itself, or its chain."""
+    """PEM file that TARN's clients trust for the master; None: *cert* itself, or its chain."""
 
 
 @attrs.frozen
@@ -353,18 +353,18 @@ class ApiSpec:
     """The master's HTTP API."""
 
     port: int = attrs.field(default=0, validator=_port)
-    """0: a free one. A fixed one that is taken fails before anything starts."""
+    """0: a free one. If a fixed port is taken, the start fails before anything runs."""
     token: str = "auto"  # noqa: S105 (a kind, not a secret)
     """``auto`` (generated), ``none``, ``file:PATH`` or ``env:NAME``."""
     spnego: SpnegoSpec | None = None
     tls: TlsSpec | None = None
     trusted_proxies: tuple[TrustedProxy, ...] = ()
     rate_limit: int = attrs.field(default=2000, validator=ge(1))
-    """Requests a second from one address; beyond it the answer is 429. What a trusted proxy sends
-    counts by the user whom it is about."""
+    """Requests a second from one address; beyond it the answer is 429. Requests of a trusted proxy
+    count for the user whom they are about."""
     hosts: tuple[str, ...] = attrs.field(default=(), validator=deep_iterable(matches_re(_HOST)))
-    """Names or addresses by which others lead to the master (a tunnel, a name of one's own), with a
-    port (``localhost:8080``) where it is not the master's."""
+    """More names or addresses that lead to the master (a tunnel, an alias), with a port
+    (``localhost:8080``) if it is not the master's."""
 
 
 @attrs.frozen
@@ -376,8 +376,8 @@ class DiscoverySpec:
     options: Mapping[str, object] = attrs.field(factory=dict, hash=False)
     """Settings of the discovery: see below."""
     required: bool = False
-    """A drain waits for its word, or for that of its ``followers``; the first start of a cluster
-    fails when the master runs it itself and cannot reach it in 30 s."""
+    """A drain waits for its acknowledgement, or for that of its ``followers``. If the master itself
+    runs it and cannot reach it in 30 s, the first start of a cluster fails."""
 
 
 @attrs.frozen
@@ -403,7 +403,7 @@ class FarmSpec:
     max: int | None = attrs.field(default=None, validator=optional(ge(0)))
     """Most instances of the tenant; None: as many as the pool has."""
     scaledown_after_n_triggers: int = attrs.field(default=5, validator=ge(1))
-    """How often a smaller size must be wanted before it is taken."""
+    """How often a smaller size must be wanted before it is applied."""
 
 
 @attrs.frozen
@@ -411,9 +411,9 @@ class LogSpec:
     """The master's log, and Triton's."""
 
     level: str = attrs.field(default="info", validator=in_(("debug", "info", "warning", "error")))
-    """Least severity of what the master logs."""
+    """Lowest severity that the master logs."""
     format: str = attrs.field(default="text", validator=in_(("text", "json")))
-    """Form of the master's log: lines of text, or a JSON object a line."""
+    """Form of the master's log: lines of text, or one JSON object per line."""
     triton_max_size_mib: int = attrs.field(default=64, validator=gt(0))
     """A Triton log beyond this is rotated once; two are kept."""
     master_max_size_mib: int = attrs.field(default=64, validator=gt(0))
@@ -443,9 +443,9 @@ class ClusterSpec:
     """Who decides what users may do with models: ``none`` allows everything, ``ranger`` asks
     Apache Ranger."""
     admins: SubjectsSpec = attrs.field(factory=SubjectsSpec)
-    """Who may do everything to the fleet, as its owner may; whatever the authorizer says."""
+    """Who may do everything that the owner may, regardless of the authorizer."""
     viewers: SubjectsSpec = attrs.field(factory=SubjectsSpec)
-    """Who may look at the fleet and change nothing; whatever the authorizer says."""
+    """Who may look at the fleet but change nothing, regardless of the authorizer."""
     secrets: tuple[Choice, ...] = ()
     """Stores of secrets that instances get as environment: ``jceks``, or one of a plugin."""
     farm: FarmSpec | None = None

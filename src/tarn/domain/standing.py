@@ -4,7 +4,7 @@
 """
 
 from tarn.domain.fleet import Fleet, Rules
-from tarn.domain.instance import State
+from tarn.domain.instance import InstanceState
 from tarn.domain.mixed import mixture
 from tarn.domain.reading import NOT_LOADED
 from tarn.domain.replacing import lacks
@@ -53,11 +53,13 @@ def _short(fleet: Fleet, rules: Rules, now_s: float, ready: int) -> tuple[Cluste
 
 def _held(fleet: Fleet) -> str:
     """Say why an instance that a person wants gone is kept, where no replacement is on its way."""
-    retiring = [i for i in fleet.of(State.READY) if i.retiring is not None]
+    retiring = [i for i in fleet.of(InstanceState.READY) if i.retiring is not None]
     if not retiring:
         return ""
-    staying = [i for i in fleet.instances if i.retiring is None and i.state is not State.DRAINING]
-    kept = f"{retiring[0].id} is kept, though its drain was asked for"
+    staying = [
+        i for i in fleet.instances if i.retiring is None and i.state is not InstanceState.DRAINING
+    ]
+    kept = f"{retiring[0].id} is kept although its drain was requested"
     if fleet.strikes:
         return kept + _last_failure(fleet)
     if sum(i.in_view for i in staying) < fleet.desired:
@@ -72,14 +74,14 @@ def _missing(fleet: Fleet, now_s: float) -> str:
 
 
 def _last_failure(fleet: Fleet) -> str:
-    failed = [i for i in fleet.ended if i.state is State.FAILED]
+    failed = [i for i in fleet.ended if i.state is InstanceState.FAILED]
     return f"; {failed[-1].id} failed: {_line(failed[-1].reason)}" if failed else ""
 
 
 def _first_reason(fleet: Fleet) -> str:
     for instance in fleet.instances:
         why = instance.out_for or instance.reason
-        if not instance.in_view and why and instance.state is not State.DRAINING:
+        if not instance.in_view and why and instance.state is not InstanceState.DRAINING:
             return f"; {instance.id}: {why}"
     return ""
 
@@ -94,7 +96,7 @@ def _asked_for(fleet: Fleet, now_s: float) -> str:
 
 def _unavailable(fleet: Fleet) -> str:
     for instance in fleet.instances:
-        if instance.state not in (State.READY, State.STARTING):
+        if instance.state not in (InstanceState.READY, InstanceState.STARTING):
             continue
         for name, state, reason in instance.models:
             if state == "UNAVAILABLE" and reason and reason != NOT_LOADED:

@@ -3,7 +3,7 @@
 import attrs
 
 from tarn.domain.fleet import Fleet
-from tarn.domain.instance import Instance, State
+from tarn.domain.instance import Instance, InstanceState
 
 __all__ = ["count_failure", "count_relapse", "forgive", "may_relapse"]
 
@@ -67,7 +67,7 @@ def count_failure(
     if fleet.halted or _serves(fleet, now_s) or (strikes < STRIKES and not final):
         return fleet
     why = (
-        "trying again cannot help"
+        "another attempt cannot help"
         if final
         else f"{strikes} instances in a row failed quickly; the last"
     )
@@ -84,7 +84,9 @@ def forgive(fleet: Fleet, now_s: float, at: float) -> Fleet:
     if fleet.halted and (server := _serves(fleet, now_s)):
         said = f"launching goes on: {server} has served for {QUICK_S:g} s"
         fleet = attrs.evolve(fleet, halted="").note(at, "TARN-1127", fleet.name, said)
-    if fleet.strikes and any(_proven(i, fleet.retry_s, now_s) for i in fleet.of(State.READY)):
+    if fleet.strikes and any(
+        _proven(i, fleet.retry_s, now_s) for i in fleet.of(InstanceState.READY)
+    ):
         return attrs.evolve(fleet, strikes=0)
     return fleet
 

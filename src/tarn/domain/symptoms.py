@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 
 from tarn.domain.instance import Instance
-from tarn.domain.outcomes import Grown, OutcomeHistory, RequestCounts, Stall
+from tarn.domain.outcomes import OutcomeGrowth, OutcomeHistory, RequestCounts, Stall
 from tarn.domain.spec import UnwellSpec
 from tarn.domain.unwell import Ejection, Symptom
 
@@ -34,7 +34,7 @@ FIRST_TIMES = 6.0
 SLOW_TIMES = 4.0
 SLOW_LEAST_S = 0.001
 SLOW_REQUESTS = 5
-"""Times ``min_requests``: a mean of few is no mean."""
+"""Times ``min_requests``: a mean of few is not a mean."""
 SAME_BATCH = 1.5
 """Times another mean batch size within which computing times can be compared."""
 
@@ -97,7 +97,7 @@ class Evidence:
             found[instance.id] = Symptom.FAILING, model, f"{said}, {usual:.0%} {where}", alone
         return found
 
-    def _newest(self, instance_id: str, model: str) -> tuple[int, Grown | None]:
+    def _newest(self, instance_id: str, model: str) -> tuple[int, OutcomeGrowth | None]:
         """Return the shortest span with enough requests, and what ended in it; None: too few."""
         known = self._ejections.get(instance_id)
         since_s = known.back_s if known is not None else 0.0
@@ -105,7 +105,7 @@ class Evidence:
 
     def _shares(
         self, place: int, model: str, serving: list[Instance]
-    ) -> Iterator[tuple[str, Grown]]:
+    ) -> Iterator[tuple[str, OutcomeGrowth]]:
         for instance in serving:
             one = self._history.since(place, instance.id, model)
             if one is not None and one.ended:
@@ -126,7 +126,7 @@ class Evidence:
         """Say how *model* fails on all instances alike; empty where it does not."""
         history, few = self._history, self._least / 4
         for place in range(len(history.looks) - 2, -1, -1):
-            rows: list[tuple[str, Grown]] = []
+            rows: list[tuple[str, OutcomeGrowth]] = []
             for row in self._shares(place, model, serving):
                 if row[1].ended >= few and row[1].share < LEAST_SHARE:
                     return ""  # mostly the very first one: healthy models fail at times, too
@@ -219,7 +219,7 @@ class _Elsewhere:
     say that the model does.
     """
 
-    def __init__(self, rows: Iterable[tuple[str, Grown]], least: float) -> None:
+    def __init__(self, rows: Iterable[tuple[str, OutcomeGrowth]], least: float) -> None:
         by_share = sorted(rows, key=lambda row: (row[1].share, row[0]))
         count = max(1, len(by_share) // 2)
         ended = failed = 0.0
@@ -236,7 +236,7 @@ class _Elsewhere:
         """Those of the better half, where there is another one."""
 
 
-def _differs(own: Grown, usual: float) -> bool:
+def _differs(own: OutcomeGrowth, usual: float) -> bool:
     """Say whether *own* fails far more than the *usual* share, by more than chance brings."""
     share = own.share
     if share < max(LEAST_SHARE, TIMES_OTHERS * usual):

@@ -1,4 +1,4 @@
-"""What a master counts beside its events, from one fleet to the next. Pure; nothing ever falls."""
+"""What a master counts besides its events, from one fleet to the next. Pure; nothing ever falls."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import takewhile
@@ -8,7 +8,7 @@ import attrs
 from tarn.domain.facts import Ended, ExitStatus, Fact
 from tarn.domain.fleet import Fleet
 from tarn.domain.histogram import Histogram
-from tarn.domain.instance import Instance, State
+from tarn.domain.instance import Instance, InstanceState
 from tarn.domain.scaling import Decision
 
 __all__ = ["DIRECTIONS", "FAILURES", "KINDS", "OUTCOMES", "PHASES", "RESULTS", "Tally"]
@@ -18,13 +18,13 @@ _FAILED, _DRAINED = "TARN-1105", "TARN-1114"
 
 FAILURES: Mapping[str, str] = {
     "start": "it ended before it was ready",
-    "never_ready": "it ran, and was given up before it was ready",
-    "silent": "it served, did not answer any more, and was replaced",
+    "never_ready": "it ran, and was ended before it was ready",
+    "silent": "it served, stopped answering, and was replaced",
     "exit": "it ended by itself",
     "signal": "it was killed",
     "runtime": "the runtime ended it: preemption, memory",
-    "node": "its node is to blame",
-    "lost": "the runtime knows it no more",
+    "node": "its node caused it",
+    "lost": "the runtime does not know it any more",
     "other": "not known",
 }
 """Why an instance failed: every word there is."""
@@ -36,7 +36,7 @@ OUTCOMES: Mapping[str, str] = {
 }
 """How a drain ended; the worst counts."""
 RESULTS: Mapping[str, str] = {
-    "finished": "they ended well",
+    "finished": "they succeeded",
     "lost": "they failed",
     "cut": "they were at work when the instance was stopped",
 }
@@ -151,11 +151,11 @@ def _starts(
 
 
 def _phases(was: Instance, now: Instance) -> Iterator[tuple[str, float]]:
-    if was.state is State.REQUESTED and now.state is State.STARTING:
+    if was.state is InstanceState.REQUESTED and now.state is InstanceState.STARTING:
         yield "requested", now.since_s - was.since_s
     if was.ready_s is None and now.ready_s is not None:
         yield "whole", now.ready_s - now.requested_s
-        if was.state is State.STARTING:
+        if was.state is InstanceState.STARTING:
             yield "starting", now.ready_s - was.since_s
 
 
@@ -166,7 +166,7 @@ def _failures(
     exits = {f.instance_id: f.exit for f in facts if isinstance(f, Ended)}
     made = dict(failures)
     for instance in ended:
-        if instance.state is State.FAILED:
+        if instance.state is InstanceState.FAILED:
             made[_why(instance, exits.get(instance.id))] += 1
             told -= 1
         elif instance.condemned and not instance.untouched:
@@ -196,7 +196,7 @@ def _ended(code: int) -> str:
 
 def _was_drained(instance: Instance) -> bool:
     served = instance.endpoint is not None and not instance.untouched
-    return served and instance.state is State.STOPPED and not instance.condemned
+    return served and instance.state is InstanceState.STOPPED and not instance.condemned
 
 
 def _drains(drains: Counts, over: list[Instance], told: int) -> Counts:
@@ -232,7 +232,7 @@ def _requests(drained: Counts, over: list[Instance]) -> Counts:
 def _lasted(drain_s: Histogram, over: list[Instance], old: Mapping[str, Instance]) -> Histogram:
     for instance in over:
         was = old.get(instance.id)
-        if was is not None and was.state is State.DRAINING:
+        if was is not None and was.state is InstanceState.DRAINING:
             drain_s = drain_s.seen(instance.since_s - was.since_s)
     return drain_s
 

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping
 
 import attrs
 
+from tarn.domain.apply_plan import apply_plan
 from tarn.domain.calls_everywhere import settle_calls
-from tarn.domain.enact import enact
 from tarn.domain.facts import Fact, StubEnded
 from tarn.domain.fleet import Fleet, Rules
 from tarn.domain.fold_facts import fold_facts
@@ -13,7 +13,7 @@ from tarn.domain.fold_readings import begin_drains, fold_readings
 from tarn.domain.follow_up import acknowledged, publish_view, withdrawals
 from tarn.domain.guard import guard
 from tarn.domain.hint_checks import check_hints
-from tarn.domain.instance import State
+from tarn.domain.instance import InstanceState
 from tarn.domain.mixed import watch_mixture
 from tarn.domain.plan import plan
 from tarn.domain.reading import Reading
@@ -24,14 +24,14 @@ from tarn.domain.sizing import size
 from tarn.domain.verdicts import Suspicion, judge_outcomes, suspect_at_once
 from tarn.domain.view import Applied
 
-__all__ = ["Seen", "tick"]
+__all__ = ["Observation", "tick"]
 
 PROBE_WITHIN_S = 30.0
 """A recovered instance that has not answered by then no longer holds the view incomplete."""
 
 
 @attrs.frozen
-class Seen:
+class Observation:
     """Everything a tick looks at, taken at one moment."""
 
     now_s: float
@@ -39,13 +39,13 @@ class Seen:
     facts: tuple[Fact, ...] = ()
     readings: Mapping[str, Reading] = attrs.field(factory=dict, hash=False)
     applied: tuple[Applied, ...] = ()
-    """The word of the followers in this process."""
+    """What the followers in this process acknowledge."""
     wish: Sample[Wish] = attrs.field(default=Unknown("no policy has answered yet"))
     late: bool = False
     """This tick came much later than it should."""
 
 
-def tick(fleet: Fleet, seen: Seen, rules: Rules) -> Fleet:
+def tick(fleet: Fleet, seen: Observation, rules: Rules) -> Fleet:
     """Return the fleet after one tick. What to post is read from it: the wish and the view."""
     now_s, at = seen.now_s, seen.at
     blind = next((reading.blind for reading in seen.readings.values() if reading.blind), "")
@@ -68,7 +68,7 @@ def tick(fleet: Fleet, seen: Seen, rules: Rules) -> Fleet:
     fleet = size(fleet, rules, seen.wish, now_s, at)
     fleet = retire_worn(fleet, rules, now_s, at)
     step = plan(fleet, rules, now_s)
-    fleet = enact(fleet, step, rules, now_s, at)
+    fleet = apply_plan(fleet, step, rules, now_s, at)
     suspicions = (*_just_ended(before, fleet, facts), *proven)
     fleet = suspect_at_once(fleet, suspicions, rules, now_s, at)
     if (
@@ -89,13 +89,13 @@ def _just_ended(before: Fleet, fleet: Fleet, facts: Iterable[Fact]) -> list[Susp
     stubs = {fact.instance_id: fact for fact in facts if isinstance(fact, StubEnded)}
     if not stubs:
         return []
-    known = {i.id: i.stub_ended for i in before.of(State.READY)}
-    ready = fleet.of(State.READY)
+    known = {i.id: i.stub_ended for i in before.of(InstanceState.READY)}
+    ready = fleet.of(InstanceState.READY)
     heard = [i.id for i in ready if i.stub_ended and i.stub_ended != known.get(i.id)]
     return [Suspicion(id_, stubs[id_].model, stubs[id_].said) for id_ in heard if id_ in stubs]
 
 
-def _stubs_read(seen: Seen) -> tuple[StubEnded, ...]:
+def _stubs_read(seen: Observation) -> tuple[StubEnded, ...]:
     """Return what instances tell of their stubs themselves, of which the runtime tells nothing."""
     stubs = [r.stub_ended for r in seen.readings.values() if r.stub_ended is not None]
     if not stubs:
@@ -116,7 +116,7 @@ def _probed(fleet: Fleet, readings: Mapping[str, Reading], now_s: float) -> Flee
         return fleet
     waiting = {
         i.id
-        for i in fleet.of(State.STARTING)
+        for i in fleet.of(InstanceState.STARTING)
         if i.id in fleet.unprobed and (fleet.blind or now_s - i.since_s < PROBE_WITHIN_S)
     }
     answered = {id_ for id_ in waiting if (r := readings.get(id_)) and (r.gone or _settled(r))}

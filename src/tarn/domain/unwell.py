@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import attrs
 
-__all__ = ["Alike", "Ejection", "Noticed", "Symptom", "Unwell"]
+__all__ = ["Ejection", "FirstSign", "FleetWideFailure", "Symptom", "Unwell"]
 
 
 class Symptom(enum.StrEnum):
@@ -24,7 +24,7 @@ class Symptom(enum.StrEnum):
         return self is not Symptom.SLOW
 
 
-class Noticed(NamedTuple):
+class FirstSign(NamedTuple):
     """What one look has shown, which no other has confirmed yet."""
 
     since_s: float
@@ -92,7 +92,7 @@ class Ejection:
 
 
 @attrs.frozen
-class Alike:
+class FleetWideFailure:
     """A model that fails on all instances alike: the model or its callers, not the instances."""
 
     model: str

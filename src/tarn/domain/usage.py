@@ -16,11 +16,11 @@ __all__ = [
     "MOST_NAMES",
     "OTHER",
     "SLOTS",
-    "Held",
-    "Slots",
-    "Spent",
-    "Total",
-    "Usage",
+    "FleetUsage",
+    "ResourceUse",
+    "UsageSample",
+    "UsageSlots",
+    "UsageTotal",
 ]
 
 OTHER = "_other"
@@ -32,7 +32,7 @@ Key = tuple[str, str]
 
 
 @attrs.frozen
-class Spent:
+class ResourceUse:
     """What was done and held."""
 
     requests: float = 0.0
@@ -45,9 +45,9 @@ class Spent:
     gpu_s: float = 0.0
     """The same, times the GPUs of an instance. Models of one instance share it: each has all."""
 
-    def plus(self, other: "Spent") -> "Spent":
+    def plus(self, other: "ResourceUse") -> "ResourceUse":
         """Return both together."""
-        return Spent(
+        return ResourceUse(
             self.requests + other.requests,
             self.failures + other.failures,
             self.request_s + other.request_s,
@@ -57,7 +57,7 @@ class Spent:
 
 
 @attrs.frozen
-class Held:
+class UsageSample:
     """What one moment shows. Times are wall seconds."""
 
     at: float
@@ -74,12 +74,12 @@ class Held:
 
 
 @attrs.frozen
-class Slots:
+class UsageSlots:
     """One resolution: what was spent in each slot of *slot_s* seconds, of which *keep* are kept."""
 
     slot_s: int
     keep: int
-    slots: Mapping[float, Mapping[Key, Spent]] = attrs.field(factory=dict, hash=False)
+    slots: Mapping[float, Mapping[Key, ResourceUse]] = attrs.field(factory=dict, hash=False)
     """Wall seconds of a slot's beginning to what was spent in it, oldest first."""
 
     @property
@@ -87,36 +87,36 @@ class Slots:
         """How far back it can reach."""
         return self.slot_s * self.keep
 
-    def plus(self, at: float, more: Mapping[Key, Spent]) -> "Slots":
+    def plus(self, at: float, more: Mapping[Key, ResourceUse]) -> "UsageSlots":
         """Return it with *more* in the slot of *at*; the oldest slots beyond *keep* are dropped."""
         begun = at // self.slot_s * self.slot_s
         slot = dict(self.slots.get(begun, {}))
         for key, spent in more.items():
             named = key if key in slot or _room(slot, key[0]) else (key[0], OTHER)
-            slot[named] = slot.get(named, Spent()).plus(spent)
+            slot[named] = slot.get(named, ResourceUse()).plus(spent)
         slots = {**self.slots, begun: slot}
         kept = sorted(slots)[-self.keep :]
         return attrs.evolve(self, slots={at: slots[at] for at in kept})
 
 
-SLOTS = (Slots(600, 144), Slots(3600, 168))
+SLOTS = (UsageSlots(600, 144), UsageSlots(3600, 168))
 """A day, a week."""
 
 
 @attrs.frozen
-class Total:
+class UsageTotal:
     """What was spent from *begun* on, wall seconds: the beginning of a slot."""
 
     begun: float
     slot_s: int
-    spent: Mapping[Key, Spent] = attrs.field(factory=dict, hash=False)
+    spent: Mapping[Key, ResourceUse] = attrs.field(factory=dict, hash=False)
 
 
 @attrs.frozen
-class Usage:
+class FleetUsage:
     """What was spent so far, and the counters that it was found by."""
 
-    slots: tuple[Slots, ...] = SLOTS
+    slots: tuple[UsageSlots, ...] = SLOTS
     at: float | None = None
     """Of the newest look; None: there was none."""
     instances: Mapping[str, Counters] = attrs.field(factory=dict, hash=False)
@@ -125,14 +125,14 @@ class Usage:
     models: Mapping[str, Counters] = attrs.field(factory=dict, hash=False)
     """What each model had counted under this master."""
 
-    def looked(self, held: Held) -> "Usage":
+    def looked(self, held: UsageSample) -> "FleetUsage":
         """Return it with one more look.
 
         An instance that ran at two looks ran in between, however long no master looked.
         """
         seconds = max(0.0, held.at - self.at) if self.at is not None else 0.0
         more = dict(self._more(held, seconds))
-        return Usage(
+        return FleetUsage(
             tuple(slots.plus(held.at, more) for slots in self.slots) if more else self.slots,
             held.at,
             after(self.instances, held.instances),
@@ -140,20 +140,20 @@ class Usage:
             held.models,
         )
 
-    def total(self, since: float, now: float) -> Total:
+    def total(self, since: float, now: float) -> UsageTotal:
         """Return what was spent since the slot of *since*; the finest slots that reach so far."""
         span_s = now - since
         slots = next((s for s in self.slots if s.span_s >= span_s), self.slots[-1])
-        spent: dict[Key, Spent] = {}
+        spent: dict[Key, ResourceUse] = {}
         begun = now
         for at, slot in slots.slots.items():
             if at + slots.slot_s > since:
                 begun = min(begun, at)
                 for key, one in slot.items():
-                    spent[key] = spent.get(key, Spent()).plus(one)
-        return Total(begun, slots.slot_s, spent)
+                    spent[key] = spent.get(key, ResourceUse()).plus(one)
+        return UsageTotal(begun, slots.slot_s, spent)
 
-    def _more(self, held: Held, seconds: float) -> Iterator[tuple[Key, Spent]]:
+    def _more(self, held: UsageSample, seconds: float) -> Iterator[tuple[Key, ResourceUse]]:
         for id_, said in held.instances.items():
             before = self.instances.get(id_) or (Counters() if id_ in held.fresh else None)
             grown = grew(before, said) if before and said else Counters()
@@ -169,9 +169,11 @@ LONGEST_S = 60.0
 """Between two looks further apart nobody knows which models were ready."""
 
 
-def _spent(grown: Counters, seconds: float, gpus: int) -> Spent:
-    return Spent(grown.requests, grown.failures, grown.request_us / 1e6, seconds, seconds * gpus)
+def _spent(grown: Counters, seconds: float, gpus: int) -> ResourceUse:
+    return ResourceUse(
+        grown.requests, grown.failures, grown.request_us / 1e6, seconds, seconds * gpus
+    )
 
 
-def _room(slot: Mapping[Key, Spent], kind: str) -> bool:
+def _room(slot: Mapping[Key, ResourceUse], kind: str) -> bool:
     return sum(1 for key in slot if key[0] == kind) < MOST_NAMES

@@ -16,10 +16,10 @@ from typing import NamedTuple
 import attrs
 
 from tarn.domain.fleet import Fleet, Rules
-from tarn.domain.instance import Instance, State
+from tarn.domain.instance import Instance, InstanceState
 from tarn.domain.reading import Reading
 from tarn.domain.symptoms import STALLED_LEAST_S, Evidence, SymptomFound
-from tarn.domain.unwell import Alike, Ejection, Noticed, Symptom, Unwell
+from tarn.domain.unwell import Ejection, FirstSign, FleetWideFailure, Symptom, Unwell
 
 __all__ = ["FOR_UNWELL", "Suspicion", "judge_outcomes", "may_eject", "suspect_at_once"]
 
@@ -98,7 +98,7 @@ def may_eject(instances: Iterable[Instance]) -> int:
 
     At most half of the ready ones are ejected, and never the last one that is in the view.
     """
-    ready = [i for i in instances if i.state is State.READY]
+    ready = [i for i in instances if i.state is InstanceState.READY]
     ejected = sum(i.unwell is not None and i.unwell.ejected for i in ready)
     in_view = sum(i.in_view for i in ready)
     if in_view == 0 and ejected:
@@ -116,7 +116,7 @@ class _Judge:
         self._changed: dict[str, Unwell | None] = {}
         self._history = fleet.outcomes
         self._noticed = fleet.noticed
-        self._seen: dict[tuple[str, str], Noticed] = {}
+        self._seen: dict[tuple[str, str], FirstSign] = {}
         self._fresh: list[str] = []
         self._stays: set[str] = set()
         self._ejections = dict(fleet.ejections)
@@ -161,7 +161,7 @@ class _Judge:
         """
         old = self._noticed.get(key)
         first_s = self._now_s if old is None else old.since_s
-        self._seen[key] = Noticed(first_s, model, said)
+        self._seen[key] = FirstSign(first_s, model, said)
         slow = key[1] == Symptom.SLOW
         apart_s = self._spec.window_s if slow else self._rules.spec.scaling.interval_s
         return self._now_s - first_s >= apart_s
@@ -170,7 +170,7 @@ class _Judge:
 
     def hear_tests(self, readings: Mapping[str, Reading]) -> None:
         """Count the answers to test requests that were sent since an instance was marked."""
-        for instance in self._fleet.of(State.READY):
+        for instance in self._fleet.of(InstanceState.READY):
             unwell, reading = instance.unwell, readings.get(instance.id)
             if unwell is None or not unwell.severe or reading is None or reading.tested is None:
                 continue
@@ -230,7 +230,7 @@ class _Judge:
 
     def suspect(self, instance_id: str, model: str, said: str) -> None:
         """Mark one for what was seen of it."""
-        ready = list(self._fleet.of(State.READY))
+        ready = list(self._fleet.of(InstanceState.READY))
         for instance in ready:
             unwell = self._now(instance)
             if instance.id == instance_id and (unwell is None or not unwell.severe):
@@ -246,7 +246,7 @@ class _Judge:
         self._history = history
         if doubt:
             return
-        ready = [i for i in self._fleet.instances if i.state is State.READY]
+        ready = [i for i in self._fleet.instances if i.state is InstanceState.READY]
         unwell = [i for i in ready if self._now(i) is not None]
         models = {*history.failing, *(model for _, model in history.stalls)}
         models.update(one.model for one in self._alike)
@@ -384,7 +384,7 @@ class _Judge:
         stalled = self._history.waits(instance.id, unwell.model)
         proven = stalled or count >= UNTESTED_EJECTIONS
         if proven and self._spec.replace and not unwell.confirmed:
-            why = "requests wait in it still" if stalled else f"it was ejected {count} times"
+            why = "requests still wait in it" if stalled else f"it was ejected {count} times"
             self._changed[instance.id] = attrs.evolve(
                 unwell, confirmed_s=self._now_s, answer=f"none can be sent, and {why}"
             )
@@ -421,7 +421,7 @@ class _Judge:
         """Bring ejected ones back where too few are left in the view, the least certain first."""
         ejected = [
             i
-            for i in self._fleet.of(State.READY)
+            for i in self._fleet.of(InstanceState.READY)
             if (unwell := self._now(i)) is not None and unwell.ejected and not i.suspect
         ]
         if not ejected:
@@ -457,7 +457,7 @@ class _Judge:
                 words = f"model '{model}': {said}"
                 self._changed[asked] = Unwell(symptom, model, words, now_s, for_all=True)
         since_s = now_s if old is None else old.since_s
-        new = Alike(model, symptom, said, since_s, now_s, asked)
+        new = FleetWideFailure(model, symptom, said, since_s, now_s, asked)
         others = (one for one in self._alike if one.model != model)
         self._alike = tuple(sorted((*others, new), key=lambda one: one.model))
         self._release(model, serving)

@@ -5,12 +5,12 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from tarn.domain.fleet import Fleet
-from tarn.domain.instance import Instance, State
+from tarn.domain.instance import Instance, InstanceState
 from tarn.domain.samples import Known
 
 __all__ = ["surplus"]
 
-_RANK = {State.REQUESTED: 0, State.STARTING: 1, State.READY: 2}
+_RANK = {InstanceState.REQUESTED: 0, InstanceState.STARTING: 1, InstanceState.READY: 2}
 
 
 def surplus(active: Iterable[Instance], count: int, fleet: Fleet) -> list[Instance]:
@@ -44,7 +44,7 @@ def _cost(instance: Instance, sessions: Counter[str]) -> tuple[int, bool, float]
 def _together(cheapest: Sequence[Instance]) -> dict[str, int]:
     """Return how many are on each one's node once all that are cheaper there have left.
 
-    Taking the highest among equals is the same as counting anew after each one that leaves.
+    Taking the highest among equals is the same as counting again after each one that leaves.
     """
     left = Counter(instance.node for instance in cheapest)
     together = {}

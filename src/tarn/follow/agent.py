@@ -1,6 +1,6 @@
-"""The agent: keeps a discovery like the view of a master elsewhere, and gives it its word.
+"""The agent: keeps a discovery like the view of a master elsewhere, and acknowledges.
 
-It runs beside what it keeps (a load balancer), not beside the master. Without a master everything
+It runs next to what it keeps (a load balancer), not next to the master. Without a master everything
 stays as it is; the next master's views are obeyed as soon as there is one.
 """
 
@@ -18,13 +18,13 @@ from tarn.errors import (
     TarnError,
     UnreachableError,
 )
-from tarn.follow.api import Api
-from tarn.follow.applying import Applying
-from tarn.follow.telling import Telling
-from tarn.follow.views import POLL_EVERY_S, REFUSED_EVERY_S, Following, Source
+from tarn.follow.agent_reporter import AgentReporter
+from tarn.follow.api import MasterApi
+from tarn.follow.view_applier import ViewApplier
+from tarn.follow.views import POLL_EVERY_S, REFUSED_EVERY_S, MasterSource, ViewFollower
 from tarn.interfaces import Clock, Discovery
 
-__all__ = ["Agent", "Bounded", "Unserved"]
+__all__ = ["Agent", "CapacityLimited", "UnservedRequests"]
 
 LEASE_S = 15.0
 RENEW_EVERY_S = 4.0
@@ -36,7 +36,7 @@ REACH_WITHIN_S = 3.0
 
 
 @attrs.frozen
-class Unserved:
+class UnservedRequests:
     """What a load balancer has no server for."""
 
     held: int = 0
@@ -46,7 +46,7 @@ class Unserved:
 
 
 @runtime_checkable
-class Bounded(Protocol):
+class CapacityLimited(Protocol):
     """A discovery that may be too small for a cluster."""
 
     def capacity(self) -> int | None:
@@ -76,24 +76,24 @@ class Agent:
         say: Gets a line for people at each change.
     """
 
-    def __init__(  # noqa: PLR0913 (what it follows for, and by keyword what may be beside)
+    def __init__(  # noqa: PLR0913 (what it follows for, and by keyword what may be besides)
         self,
-        find: Source,
+        find: MasterSource,
         discovery: Discovery,
         name: str,
         clock: Clock,
         *,
         news: threading.Event | None = None,
-        demand: Callable[[], Unserved] | None = None,
+        demand: Callable[[], UnservedRequests] | None = None,
         say: Callable[[str], None] = _unheard,
     ) -> None:
         self._find, self._discovery, self._name, self._clock = find, discovery, name, clock
         self._news = news or threading.Event()
         self._demand = demand
-        self._applying = Applying(discovery, clock, self._news.set)
-        self._following = Following(find, self._applying.post, clock, thread="tarn-follow")
-        self._line = _Line(find)
-        self._telling = Telling(say, find.name)
+        self._applying = ViewApplier(discovery, clock, self._news.set)
+        self._following = ViewFollower(find, self._applying.post, clock, thread="tarn-follow")
+        self._line = _MasterConnection(find)
+        self._telling = AgentReporter(say, find.name)
         self._told: Applied | None = None
         self._renew_s = self._again_s = self._demand_s = float("-inf")
 
@@ -109,12 +109,14 @@ class Agent:
         with self._find.open() as api:
             status = api.status()
         most = status["limits"]["max"]
-        capacity = self._discovery.capacity() if isinstance(self._discovery, Bounded) else None
+        capacity = (
+            self._discovery.capacity() if isinstance(self._discovery, CapacityLimited) else None
+        )
         if capacity is not None and capacity < most:
             raise ConfigError(
-                f"there are {capacity} places for servers, and replicas.max is {most}",
+                f"there are places for {capacity} servers, but replicas.max is {most}",
                 where=f"cluster '{self._find.name}'",
-                right=f"{most} places or more would be right"
+                right=f"Provide at least {most} places"
                 + (f", or replicas.max of {capacity}." if capacity else "."),
             )
         self._telling.met(self._name, status)
@@ -171,7 +173,7 @@ class Agent:
     def _word(self) -> Applied | None:
         """Return what the discovery says it did, and why the newest view is not done."""
         applied, failure = self._discovery.applied(), self._applying.failure
-        if applied is None:  # revision 0 is no view's
+        if applied is None:  # revision 0 is not a view's
             if failure is None:
                 return None
             return Applied(self._name, failure.view.epoch, 0, failure.at, failure.why)
@@ -200,15 +202,15 @@ def _moment(said: Applied | DiscoveryView) -> tuple[Epoch, int]:
     return said.epoch, said.revision
 
 
-class _Line:
+class _MasterConnection:
     """A connection to the master for words; opened when one is given, again after each loss."""
 
-    def __init__(self, find: Source) -> None:
+    def __init__(self, find: MasterSource) -> None:
         self._find = find
-        self._api: Api | None = None
+        self._api: MasterApi | None = None
         self._epoch: Epoch | None = None
 
-    def ask(self, epoch: Epoch, question: Callable[[Api], object]) -> None:
+    def ask(self, epoch: Epoch, question: Callable[[MasterApi], object]) -> None:
         """Put *question* to the master of *epoch*, wherever it is now."""
         if self._api is not None and epoch == self._epoch:
             try:

@@ -27,11 +27,11 @@ from tarn.errors import (
 from tarn.follow.bodies import EVENT_STREAM, bound
 from tarn.follow.everywhere import FleetCall
 from tarn.follow.messages import Json, Message, messages
-from tarn.follow.proving import Proving
-from tarn.follow.tickets import Tickets
+from tarn.follow.request_signer import RequestSigner
+from tarn.follow.tickets import KerberosTickets
 from tarn.follow.trust import Trust, distrusted, dropped
 
-__all__ = ["NOBODY_LISTENS", "Api", "Message"]
+__all__ = ["NOBODY_LISTENS", "MasterApi", "Message"]
 
 NOBODY_LISTENS = "TARN-4013"
 """Code of what a machine says at once of a port that no program holds."""
@@ -41,7 +41,7 @@ SILENT_FOR_S = 25.0
 FIRST_BACK_OFF_S, LONGEST_BACK_OFF_S = 0.1, 5.0
 
 
-class Api:
+class MasterApi:
     """One master's API. Thread-safe but for ``close``.
 
     Args:
@@ -53,7 +53,7 @@ class Api:
             None: the user's own.
 
     Raises:
-        ConfigError: A file of *trust* cannot be read, or is of no use.
+        ConfigError: A file of *trust* cannot be read or used.
     """
 
     def __init__(
@@ -63,11 +63,11 @@ class Api:
         *,
         timeout_s: float = 5.0,
         trust: Trust | None = None,
-        tickets: Tickets | None = None,
+        tickets: KerberosTickets | None = None,
     ) -> None:
         self.url, self._trust = url.rstrip("/"), trust or Trust()
-        self._tickets = tickets or Tickets()
-        self._proving = Proving(self.url, api_token, self._tickets)
+        self._tickets = tickets or KerberosTickets()
+        self._proving = RequestSigner(self.url, api_token, self._tickets)
         connect_s = min(CONNECT_WITHIN_S, timeout_s)
         self._client = httpx.Client(
             auth=self._proving,
@@ -80,7 +80,7 @@ class Api:
         )
 
     def __repr__(self) -> str:
-        return f"Api({self.url!r})"
+        return f"MasterApi({self.url!r})"
 
     def __enter__(self) -> Self:
         return self
@@ -151,7 +151,7 @@ class Api:
 
     def adapt(
         self,
-        min: int | None = None,  # noqa: A002 (the word of the spec)
+        min: int | None = None,  # noqa: A002 (named as in the spec)
         max: int | None = None,  # noqa: A002
         if_match: int | None = None,
     ) -> Json:
@@ -188,7 +188,7 @@ class Api:
         return self._put(call.verb, {**call.body, "request": call.request}, if_match)
 
     def acknowledge(self, applied: Applied, lease_s: float = 15.0) -> Json:
-        """Say what this follower applied; its word holds for *lease_s*."""
+        """Say what this follower applied; this is valid for *lease_s*."""
         body = {
             "epoch": str(applied.epoch),
             "revision": applied.revision,
@@ -212,8 +212,8 @@ class Api:
         cluster that sleeps, within its limits, unless a person set its size to 0. *refused* ones
         (since it was said last) wake it, too, and count as none that waits.
 
-        *failures* are bad answers by instance id and model, since it was said last, that were no
-        caller's fault. The master takes them as a hint: it sends a test request of its own. They
+        *failures* are bad answers by instance id and model, since it was said last, that the
+        caller did not cause. The master takes them as a hint: it sends its own test request. They
         start no instance; a master older than this refuses them.
         """
         body: dict[str, object] = {"from": source, "waiting": waiting}
@@ -282,7 +282,7 @@ class Api:
             if not self.lack:
                 raise
             step = (
-                f"This master takes Kerberos tickets, and there is none to show ({self.lack}): "
+                f"This master takes Kerberos tickets, and there is none here ({self.lack}): "
                 f"{self._tickets.step}. {error.next_step}"
             )
             raise NotAuthorizedError(
@@ -323,12 +323,12 @@ def _translated(url: str, trust: Trust) -> Iterator[None]:
     except httpx.TimeoutException as error:
         raise TimedOutError("no answer within the time limit", where=url) from error
     except httpx.UnsupportedProtocol as error:
-        right = "Right would be http://HOST:PORT, or https."
-        raise ConfigError("is no URL of a master", where=url, right=right) from error
+        right = "Expected http://HOST:PORT, or https."
+        raise ConfigError("is not the URL of a master", where=url, right=right) from error
     except httpx.TransportError as error:
         raise _unreachable(error, url, trust) from error
     except httpx.InvalidURL as error:
-        raise UnreachableError(f"is no URL: {error}", where=url) from error
+        raise UnreachableError(f"is not a URL: {error}", where=url) from error
 
 
 def _unreachable(error: httpx.TransportError, url: str, trust: Trust) -> UnreachableError:
@@ -344,7 +344,7 @@ def _unreachable(error: httpx.TransportError, url: str, trust: Trust) -> Unreach
         )
     lack = shortage(error)
     return UnreachableError(
-        f"it was not asked: {lack}" if lack else f"no answer: {error}", where=url
+        f"no request was sent: {lack}" if lack else f"no answer: {error}", where=url
     )
 
 
@@ -365,7 +365,7 @@ def _answer(response: httpx.Response, url: str) -> Json:
         return body
     said = body.get("error") if isinstance(body, dict) else None
     if not isinstance(said, dict):
-        found = f"answered {response.status_code} and not as a master does"
+        found = f"answered {response.status_code}, but not as a master does"
         raise UnreachableError(found, where=url, next_step="`tarn status` shows where one listens.")
     raise _error(response, said, url)
 

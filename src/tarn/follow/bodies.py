@@ -23,7 +23,7 @@ def bound(response: httpx.Response) -> None:
     """
     where = str(response.request.url)
     if response.headers.get("content-encoding", "identity").lower() != "identity":
-        raise UnreachableError("the answer is compressed, which no master's is", where=where)
+        raise UnreachableError("the answer is compressed; a master's never is", where=where)
     asked = response.request.headers.get("accept")
     streams = asked == EVENT_STREAM and response.status_code == httpx.codes.OK
     assert isinstance(response.stream, httpx.SyncByteStream)
@@ -39,7 +39,7 @@ class _Bounded(httpx.SyncByteStream):
         for part in self._inner:
             size += len(part)
             if size > MOST_BYTES:
-                found = f"the answer is longer than {MOST_BYTES >> 20} MiB, which no master's is"
+                found = f"the answer is longer than {MOST_BYTES >> 20} MiB; a master's never is"
                 raise UnreachableError(found, where=self._where)
             yield part
             if self._end is not None and self._end in part:

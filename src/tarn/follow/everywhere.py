@@ -108,7 +108,8 @@ def wait_everywhere(
         left_s = end_s - now_s
         if left_s <= 0:
             raise TimedOutError(
-                f"after {limit_s:g} s not every instance has done call {number}: {_named(missing)}",
+                f"after {limit_s:g} s not every instance has carried out call {number}: "
+                f"{_named(missing)}",
                 next_step="The master goes on; `tarn models wanted` shows the progress",
             )
         rest(min(pause_s, left_s))

@@ -10,7 +10,7 @@ import attrs
 
 from tarn.errors import ConfigError, TarnError
 
-__all__ = ["NoTicket", "Proof", "Tickets"]
+__all__ = ["KerberosTickets", "NoTicket", "Proof"]
 
 _SPNEGO = "1.3.6.1.5.5.2"
 NOT_INSTALLED = (
@@ -41,7 +41,7 @@ class Proof:
 
 
 @attrs.frozen
-class Tickets:
+class KerberosTickets:
     """Whose tickets: the user's own; with a keytab those of its principal. Any thread.
 
     What a keytab brings lies in the memory of this process and nowhere else, and is renewed by

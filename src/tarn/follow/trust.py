@@ -38,7 +38,7 @@ class Trust:
         """Return a context for one client: TLS 1.2 or newer, the host checked.
 
         Raises:
-            ConfigError: A file cannot be read, or is of no use (TARN-3720).
+            ConfigError: A file cannot be read or used (TARN-3720).
         """
         try:
             context = ssl.create_default_context(cafile=None if self.ca is None else str(self.ca))
@@ -46,14 +46,14 @@ class Trust:
             raise _useless(self.ca, "no certificates in PEM", error) from error
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         if self.ca is not None:
-            # Whoever is named there is believed, also one that is no root, or of an older make.
+            # Each authority in it is trusted, even one that is not a root, or of an older kind.
             context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
             context.verify_flags &= ~ssl.VERIFY_X509_STRICT
         if self.cert is not None:
             try:
                 context.load_cert_chain(self.cert, self.key, password=lambda: "")
             except OSError as error:
-                found = "no certificate in PEM with the private key of it, unencrypted"
+                found = "no PEM certificate with its unencrypted private key"
                 raise _useless(self.cert, found, error) from error
         return context
 
@@ -80,18 +80,23 @@ def distrusted(error: BaseException, url: str, trust: Trust) -> UnreachableError
     if reason in ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TOO_LONG"):
         return _said("speaks no TLS", url, "Ask it by http://, or start it with api.tls")
     if "ALERT" in reason and ("CERTIFICATE" in reason or "UNKNOWN_CA" in reason):
-        return _refused(f"the master refuses our certificate ({_words(reason)})", url)
+        return _refused(f"the master refuses the client's certificate ({_words(reason)})", url)
     return _said(
-        f"no TLS with it: {_words(reason) or cause}", url, "The log of the master says why"
+        f"the TLS handshake failed: {_words(reason) or cause}",
+        url,
+        "The log of the master says why",
     )
 
 
 def dropped(url: str) -> UnreachableError:
     """Return what to say of a master that hung up on a client with a certificate of its own.
 
-    One that does not believe it does so without a word that always arrives.
+    One that does not believe it does so without a message that always arrives.
     """
-    return _refused("it hung up without an answer, so perhaps it refuses our certificate", url)
+    return _refused(
+        "it closed the connection without an answer; perhaps it refuses the client's certificate",
+        url,
+    )
 
 
 def _refused(found: str, url: str) -> UnreachableError:
@@ -99,7 +104,8 @@ def _refused(found: str, url: str) -> UnreachableError:
         found,
         code="TARN-3729",
         where=url,
-        right="api.tls.client_ca of the cluster must name who signed it, for a client's use.",
+        right="api.tls.client_ca of the cluster must list the authority that signed it, for "
+        "client use.",
         next_step="Give the right certificate, or none; the log of the master says why.",
     )
 
@@ -109,17 +115,17 @@ def _not_believed(error: ssl.SSLCertVerificationError, url: str, trust: Trust) -
         return _other_host(url, trust)
     if error.verify_code in _OUT_OF_TIME:
         return _said(
-            f"its certificate is out of its time ({error.verify_message})",
+            f"its certificate has expired or is not valid yet ({error.verify_message})",
             url,
-            "Check the clocks; else start the cluster anew with a new certificate",
+            "Check the clocks; if they are right, start the cluster again with a new certificate",
             "TARN-3723",
         )
     by = f"the file {trust.ca}" if trust.ca else "the authorities of this system"
     return _said(
-        f"its certificate is not believed by {by} ({error.verify_message})",
+        f"its certificate is not trusted by {by} ({error.verify_message})",
         url,
-        "Name the file with its authority: what `tarn up` kept is tls_ca.pem in the cluster's "
-        "directory; with --ca where there is such an option",
+        "Name the file with its authority, with --ca where the command has it; `tarn up` keeps "
+        "one as tls_ca.pem in the cluster's directory",
     )
 
 
@@ -130,9 +136,9 @@ def _other_host(url: str, trust: Trust) -> UnreachableError:
         f"its certificate is not for '{host}'; it names {', '.join(named) or 'no host at all'}",
         code="TARN-3727",
         where=url,
-        right="It must name every host where a master may run: by a subject alternative name each, "
-        "or by a wildcard.",
-        next_step="Have one made, and start the cluster anew with it.",
+        right="It must name every host where a master may run: each by a subject alternative "
+        "name, or all by a wildcard.",
+        next_step="Get such a certificate, and start the cluster again with it.",
     )
 
 

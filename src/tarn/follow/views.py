@@ -15,11 +15,11 @@ from tarn.errors import (
     TimedOutError,
     UnreachableError,
 )
-from tarn.follow.api import Api
+from tarn.follow.api import MasterApi
 from tarn.follow.trust import Trust
 from tarn.interfaces import Clock
 
-__all__ = ["Following", "Master", "Source", "asked", "pushed"]
+__all__ = ["Master", "MasterSource", "ViewFollower", "asked", "pushed"]
 
 POLL_EVERY_S = 1.0
 REFUSED_EVERY_S = 10.0
@@ -29,14 +29,14 @@ NO_PUSH_FOR_S = 300.0
 CLOSE_WITHIN_S = 10.0
 
 
-class Source(Protocol):
+class MasterSource(Protocol):
     """Finds a cluster's master."""
 
     @property
     def name(self) -> str:
         """What errors call the cluster."""
 
-    def open(self) -> Api:
+    def open(self) -> MasterApi:
         """Return a client of the master where it is now; the caller closes it. Any thread.
 
         Raises:
@@ -53,9 +53,9 @@ class Master:
     trust: Trust | None = None
     """By what it is known at an https URL; None: by the authorities of the system."""
 
-    def open(self) -> Api:
+    def open(self) -> MasterApi:
         """Return a client of that URL."""
-        return Api(self.name, self.api_token, trust=self.trust)
+        return MasterApi(self.name, self.api_token, trust=self.trust)
 
 
 def pushed(data: Mapping[str, Any]) -> DiscoveryView:
@@ -113,7 +113,7 @@ def _age(view: DiscoveryView) -> tuple[Epoch, int, bool]:
     return view.epoch, view.revision, view.complete
 
 
-class Following:
+class ViewFollower:
     """One thread that hears the view of a master, wherever that master is.
 
     The last view stands while no master answers. A view of an older master, or an older one of the
@@ -121,7 +121,7 @@ class Following:
 
     Args:
         source: Finds the master, again after each loss.
-        obey: Called with each newer view, on the thread that follows; quick.
+        apply_view: Called with each newer view, on the thread that follows; quick.
         clock: Monotonic seconds.
         poll_every_s: How often it is asked for while it is not pushed.
         thread: The thread's name.
@@ -129,14 +129,14 @@ class Following:
 
     def __init__(
         self,
-        source: Source,
-        obey: Callable[[DiscoveryView], None],
+        source: MasterSource,
+        apply_view: Callable[[DiscoveryView], None],
         clock: Clock,
         *,
         poll_every_s: float = POLL_EVERY_S,
         thread: str = "tarn-view",
     ) -> None:
-        self._source, self._obey_view, self._clock = source, obey, clock
+        self._source, self._obey_view, self._clock = source, apply_view, clock
         self._poll_every_s = poll_every_s
         self._stop = threading.Event()
         self._no_push_until_s = 0.0
@@ -159,7 +159,7 @@ class Following:
             TarnError: There is no master, or it does not let this user.
         """
         with self._source.open() as api:
-            self._obey(asked(api.instances()))
+            self._apply_view(asked(api.instances()))
 
     def start(self) -> None:
         """Begin to follow."""
@@ -177,29 +177,29 @@ class Following:
                 with self._source.open() as api:
                     if self._clock.now_s() >= self._no_push_until_s:
                         self._listen(api)
-                    self._obey(asked(api.instances()))
+                    self._apply_view(asked(api.instances()))
                     self.lost = None
             except (TarnError, OSError, KeyError, TypeError, ValueError, AttributeError) as error:
-                # Whatever a wrong or broken master says, the last good view stands.
+                # A wrong or broken master never replaces the last good view.
                 self.lost = error
             refused = isinstance(self.lost, NotAuthorizedError)
             self._stop.wait(REFUSED_EVERY_S if refused else self._poll_every_s)
 
-    def _listen(self, api: Api) -> None:
+    def _listen(self, api: MasterApi) -> None:
         """Obey what is pushed until the stream breaks; return when it did."""
         heard = False
         try:
             for message in api.stream("stream", None, self._stop, give_up_s=0.0):
                 heard, self.lost = True, None
                 if message.event == "instances":
-                    self._obey(pushed(message.data))
+                    self._apply_view(pushed(message.data))
         except TimedOutError:
             if not heard:
                 self._no_push_until_s = self._clock.now_s() + NO_PUSH_FOR_S
         except (UnreachableError, ProviderError):
             return  # asked for next: it says what the trouble is, or answers without a stream
 
-    def _obey(self, view: DiscoveryView) -> None:
+    def _apply_view(self, view: DiscoveryView) -> None:
         if self.newest is None or _age(view) > _age(self.newest):
             self.newest = view
             self._obey_view(view)

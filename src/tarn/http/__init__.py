@@ -1,1 +1,1 @@
-"""The master's HTTP API: `create_app(Sources(...))` served by a `Server`."""
+"""The master's HTTP API: `create_app(Sources(...))` served by a `HttpServer`."""

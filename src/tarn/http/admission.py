@@ -10,17 +10,17 @@ from tarn.domain import ANONYMOUS, Principal, Verdict
 from tarn.domain.access import VIEW
 from tarn.domain.request_proof import SCHEME
 from tarn.errors import ConfigError, NotAuthorizedError, NotFoundError, TarnError
-from tarn.http.actions import NOWHERE, OPEN, SELF, WRITE, Asking, asking
 from tarn.http.answers import error_answer
-from tarn.http.asked import DIGEST, SESSION, Asked, Identified, asked
 from tarn.http.authorize import question
+from tarn.http.connection_slots import PLACE
 from tarn.http.csrf import Csrf
-from tarn.http.identity import Identity
+from tarn.http.identity import Authenticator
 from tarn.http.identity.claims import has_ticket
-from tarn.http.origin import foreign, through, vouched
-from tarn.http.places import PLACE
+from tarn.http.origin import cross_site_reason, csrf_through_proxy, is_through_proxy
 from tarn.http.rate import Rates
+from tarn.http.request_info import DIGEST, SESSION, Identity, RequestInfo, request_info
 from tarn.http.rights import PRINCIPAL, Rights
+from tarn.http.route_permissions import NOWHERE, OPEN, SELF, WRITE, RoutePermission, asking
 from tarn.http.sources import Sources
 
 __all__ = ["Admission"]
@@ -46,7 +46,9 @@ class Admission:
     proxy sends counts by the user whom it is about: one user must not use up the others' requests.
     """
 
-    def __init__(self, sources: Sources, rights: Rights, identity: Identity, csrf: Csrf) -> None:
+    def __init__(
+        self, sources: Sources, rights: Rights, identity: Authenticator, csrf: Csrf
+    ) -> None:
         self._clock = sources.clock
         self._rates = Rates(sources.rate_limit)
         self._rights = rights
@@ -59,9 +61,9 @@ class Admission:
     async def refusal(self, scope: Scope, add: Add) -> Response | None:
         """Return the answer for who may not; None lets the request in, its principal in *scope*.
 
-        What the answer must carry beside (the other half of a proof) goes to *add*.
+        What the answer must carry besides (the other half of a proof) goes to *add*.
         """
-        what = asked(scope)
+        what = request_info(scope)
         need, who = asking(what.path), None
         if need.action != OPEN and self._may_speak_for_others(what):
             who = await self._identity.identify(what)
@@ -87,7 +89,7 @@ class Admission:
         return await self._permission(scope, what, need, who.principal)
 
     async def _permission(
-        self, scope: Scope, what: Asked, need: Asking, principal: Principal
+        self, scope: Scope, what: RequestInfo, need: RoutePermission, principal: Principal
     ) -> Response | None:
         """Answer what *principal* may not do; else the connection of one proven keeps its place."""
         refusal = await self._forbidden(what, need, principal)
@@ -96,7 +98,7 @@ class Admission:
             place.keep()
         return refusal
 
-    def _may_speak_for_others(self, what: Asked) -> bool:
+    def _may_speak_for_others(self, what: RequestInfo) -> bool:
         """Say whether to identify the sender before counting the request.
 
         A token or certificate is compared in no time. A ticket is work: once the address has used
@@ -106,7 +108,7 @@ class Admission:
             return False
         return not has_ticket(what) or self._rates.left(what.peer, self._clock.now_s()) >= 1.0
 
-    def _counted(self, what: Asked, who: Identified) -> str:
+    def _counted(self, what: RequestInfo, who: Identity) -> str:
         """Return what the request counts by: the address, or a user at it.
 
         Questions about models that nobody has heard of count apart: whoever invents them does not
@@ -125,8 +127,10 @@ class Admission:
         invented = "" if self._rights.knows(found.model) else " and unknown models"
         return f"{what.peer} about {found.user}{invented}"
 
-    async def _forbidden(self, what: Asked, need: Asking, principal: Principal) -> Response | None:
-        proof = vouched(what, self._proxy) if need.action != SELF else ""
+    async def _forbidden(
+        self, what: RequestInfo, need: RoutePermission, principal: Principal
+    ) -> Response | None:
+        proof = csrf_through_proxy(what, self._proxy) if need.action != SELF else ""
         if not (proof and self._csrf.good(proof, principal)):
             abroad = _abroad(what, need, over=bool(proof))
             if abroad is not None:
@@ -136,7 +140,7 @@ class Admission:
         verdict = await self._rights.on_fleet(principal, need.action)
         return None if verdict.allowed else _no(principal, need.action, verdict)
 
-    def _misdirected(self, what: Asked) -> Response | None:
+    def _misdirected(self, what: RequestInfo) -> Response | None:
         """Return the answer to a request for a host that this master is not; no page can choose."""
         host = b",".join(what.values(b"host")).decode("latin-1")
         if self._hosts.known(host, what.local):
@@ -146,38 +150,38 @@ class Admission:
             "a page of another site may have sent the request",
             code="TARN-3713",
             where=what.path,
-            right=f"Right would be {', '.join(self._hosts.shown(what.local))}.",
-            next_step="If the master is meant to be reached by that name, write it into api.hosts",
+            right=f"Expected {', '.join(self._hosts.shown(what.local))}.",
+            next_step="If the master should be reachable by that name, add it to api.hosts",
         )
         return error_answer(error, MISDIRECTED)
 
-    def _unidentified(self, what: Asked, action: str, who: Identified) -> Response:
+    def _unidentified(self, what: RequestInfo, action: str, who: Identity) -> Response:
         """Refuse somebody; a page that a proxy shows learns where it can sign in."""
         if who.status == MISDIRECTED:
             relayed = TarnError(who.found, code="TARN-3713", where=what.path)
             return error_answer(relayed, MISDIRECTED)
         error = NotAuthorizedError("anonymous", action or VIEW, next_step=who.found)
-        asks = what.path == ME and through(what, self._proxy)
+        asks = what.path == ME and is_through_proxy(what, self._proxy)
         more = {"direct": self._dashboard} if asks else {}
         return error_answer(error, who.status, who.headers, **more)
 
 
-def _signed(what: Asked) -> bool:
+def _signed(what: RequestInfo) -> bool:
     """Say whether somebody wants the answer proven, too, that needs no proof itself."""
     scheme = SCHEME.lower().encode()
     return any(one[: len(scheme)].lower() == scheme for one in what.values(b"authorization"))
 
 
-def _abroad(what: Asked, need: Asking, *, over: bool = False) -> Response | None:
+def _abroad(what: RequestInfo, need: RoutePermission, *, over: bool = False) -> Response | None:
     """Return the answer to a write that a page of somebody else sent; *over*: it may be our own."""
-    found = foreign(what) if need.methods == WRITE else ""
+    found = cross_site_reason(what) if need.methods == WRITE else ""
     if not found:
         return None
     code = "TARN-3802" if over else "TARN-3711"
     return error_answer(TarnError(found, code=code, where=what.path), 403)
 
 
-def _astray(scope: Scope, need: Asking) -> Response | None:
+def _astray(scope: Scope, need: RoutePermission) -> Response | None:
     """Return the answer to a request for no route, or with a method that its route has not."""
     if need is NOWHERE:
         return error_answer(NotFoundError("there is no such page", where=scope["path"]))
@@ -187,7 +191,7 @@ def _astray(scope: Scope, need: Asking) -> Response | None:
     return error_answer(error, 405, {"Allow": ", ".join(need.methods)})
 
 
-def _malformed(scope: Scope, what: Asked) -> Response | None:
+def _malformed(scope: Scope, what: RequestInfo) -> Response | None:
     """Return the answer to a head that is too large, or says in two ways where its body ends.
 
     Of two lengths a proxy in front may have believed the other one: what follows would be

@@ -26,8 +26,6 @@ from tarn.http.body import body_of
 from tarn.http.commands import VERBS, acknowledge, command, demand, revision
 from tarn.http.control import asked_number, control_json
 from tarn.http.feed import Feed, StreamPlaces, decision_changes, event_changes, fleet_changes
-from tarn.http.hidden import Hidden
-from tarn.http.numbered import asker_of
 from tarn.http.render import (
     authorizer_json,
     authorizer_warnings,
@@ -38,16 +36,18 @@ from tarn.http.render import (
     render_status,
     stopped,
 )
-from tarn.http.rights import Glance, Rights, principal_of
+from tarn.http.request_id import requester_of
+from tarn.http.rights import CachedVisibility, Rights, principal_of
 from tarn.http.scaling import scaling_json
 from tarn.http.sources import Sources
+from tarn.http.visibility import VisibilityFilter
 
-__all__ = ["Api"]
+__all__ = ["ApiRoutes"]
 
 ANSWER_WITHIN_S = 5.0
 
 
-class Api:
+class ApiRoutes:
     """The routes below ``/api/v1``. Lives on one event loop.
 
     Args:
@@ -153,7 +153,7 @@ class Api:
         """Stream ``instances`` (the whole view) and ``status`` as they change, for followers."""
         if _streaming(request):
             return await self._stream(request, self._fleet)
-        right = "Right would be Accept: text/event-stream"
+        right = "Expected Accept: text/event-stream"
         error = ConfigError("is a stream", where="/api/v1/stream", right=right)
         raise RejectedError(406, error)
 
@@ -174,9 +174,9 @@ class Api:
             raise NotAuthorizedError(
                 principal.user,
                 "load a model with parameters",
-                next_step="Parameters can bring code, which runs as the cluster's owner. They are "
-                "for the owner, for those in `admins`, and for who has the api token; without them "
-                "the model is loaded as the repository has it",
+                next_step="Parameters can contain code, which runs as the cluster's owner. Only "
+                "the owner, those in `admins`, and holders of the api token may send them; "
+                "without parameters the model is loaded as it is in the repository",
             )
 
     async def follower(self, request: Request) -> Response:
@@ -189,13 +189,15 @@ class Api:
         """Tell the control thread that requests wait somewhere for an instance."""
         return await self._obey(request, demand(await body_of(request)))
 
-    async def _hidden(self, request: Request, now: Snapshot) -> Hidden:
+    async def _hidden(self, request: Request, now: Snapshot) -> VisibilityFilter:
         return await self._rights.hidden(principal_of(request), now)
 
     async def _obey(self, request: Request, asked: Command) -> Response:
         if_match = revision(request.headers.get("if-match"))
         try:
-            done = await self._answer(self._sources.inbox.ask(asked, if_match, asker_of(request)))
+            done = await self._answer(
+                self._sources.inbox.ask(asked, if_match, requester_of(request))
+            )
         except RefusedError as error:
             return error_answer(error, limits=limits_json(self._sources.board.current.limits))
         return json_answer(
@@ -224,7 +226,7 @@ class Api:
         raise TimedOutError(
             f"the control thread did not answer within {self._answer_within_s:g} s",
             where="master",
-            next_step="It may still obey; look at the status before asking again",
+            next_step="It may still carry out the command; check the status before you repeat it",
         )
 
     async def _stream(self, request: Request, feed: Feed) -> Response:
@@ -235,7 +237,7 @@ class Api:
         if full:
             raise ProviderError("master", full, retry_after_s=10.0)
         last_id = request.headers.get("last-event-id")
-        texts = feed.read(last_id or None, Glance(self._rights, self._sources, principal))
+        texts = feed.read(last_id or None, CachedVisibility(self._rights, self._sources, principal))
         return _Stream(texts, lambda: self._places.give_back(principal))
 
 

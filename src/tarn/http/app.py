@@ -16,16 +16,16 @@ from tarn.control.snapshot import Snapshot
 from tarn.errors import NotFoundError, TarnError
 from tarn.http.admission import Admission
 from tarn.http.answers import TEXT, RejectedError, error_answer, wants_json
-from tarn.http.api import Api
+from tarn.http.api import ApiRoutes
 from tarn.http.authorize import Authorize
 from tarn.http.csrf import Csrf
 from tarn.http.dashboard import Dashboard, read_page
-from tarn.http.identity import Identity
-from tarn.http.logs import Logs
-from tarn.http.measured import Measured
-from tarn.http.numbered import HEADER, number_of, say
-from tarn.http.pages import Pages
-from tarn.http.past import PastPages
+from tarn.http.history import PastPages
+from tarn.http.identity import Authenticator
+from tarn.http.logs import LogRoutes
+from tarn.http.model_routes import ModelRoutes
+from tarn.http.pages import PageRoutes
+from tarn.http.request_id import HEADER, log_request, request_id_of
 from tarn.http.rights import Rights
 from tarn.http.sessions import Sessions
 from tarn.http.sign_in import SignIn
@@ -73,20 +73,20 @@ class Application:
         name = sources.board.current.name
         sessions = None if token is None else Sessions(token, name, clock.at)
         csrf = Csrf(clock.at)
-        identity = Identity(token, sources.proxy, sources.proofs, sessions, sources.hosts)
+        identity = Authenticator(token, sources.proxy, sources.proofs, sessions, sources.hosts)
         self._admission = Admission(sources, rights, identity, csrf)
-        self._api = Api(sources, rights)
+        self._api = ApiRoutes(sources, rights)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._routes = Starlette(
             routes=[
-                *Pages(sources, rights).routes(),
+                *PageRoutes(sources, rights).routes(),
                 *Dashboard(read_page(only_sessions=sources.only_sessions)).routes(),
                 *PastPages(sources, rights).routes(),
                 *Authorize(rights, sources.groups).routes(),
                 *self._api.routes(),
                 *SignIn(sources, rights, sessions, csrf).routes(),
-                *Logs(sources, rights).routes(),
-                *Measured(sources, rights).routes(),
+                *LogRoutes(sources, rights).routes(),
+                *ModelRoutes(sources, rights).routes(),
             ],
             lifespan=self._follow,
             exception_handlers={
@@ -121,13 +121,13 @@ class Application:
 
     async def _numbered(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer under an id of its own; whatever is logged meanwhile carries it."""
-        number, began_s = number_of(scope["headers"]), self._sources.clock.now_s()
+        number, began_s = request_id_of(scope["headers"]), self._sources.clock.now_s()
         safe = _Safe(send, number)
         with within(number):
             try:
                 await self._guarded(scope, receive, safe)
             finally:
-                say(scope, safe.status, self._sources.clock.now_s() - began_s)
+                log_request(scope, safe.status, self._sources.clock.now_s() - began_s)
 
     async def _guarded(self, scope: Scope, receive: Receive, send: "_Safe") -> None:
         try:
@@ -259,6 +259,6 @@ async def _bug(_request: Request, _error: Exception) -> Response:
 
 
 def _internal() -> Response:
-    step = f"Its log says more: look there for {request_id()}"
+    step = f"Its log says more: search it for {request_id()}"
     error = TarnError("the master failed on this request", next_step=step)
     return error_answer(error, 500)

@@ -17,7 +17,7 @@ from tarn.http.rights import EVERY, Rights, principal_of
 from tarn.http.sources import Groups
 from tarn.triton.repository import is_model_name
 
-__all__ = ["Authorize", "Question", "question"]
+__all__ = ["Authorize", "AuthorizeRequest", "question"]
 
 MOST_FIELDS = 16
 RETRY_AFTER_S = 2.0
@@ -26,7 +26,7 @@ MISSING = "Missing 'action' or 'model' parameter"
 
 
 @attrs.frozen
-class Question:
+class AuthorizeRequest:
     """What is asked."""
 
     action: str
@@ -35,7 +35,7 @@ class Question:
     """About whom; None: about who asks."""
 
 
-def question(query: bytes) -> Question | None:
+def question(query: bytes) -> AuthorizeRequest | None:
     """Return what *query* asks; None: the model or the action is missing.
 
     Raises:
@@ -50,8 +50,8 @@ def question(query: bytes) -> Question | None:
     if model != EVERY and not is_model_name(model):
         raise _wrong("model", "the name of a model: letters, digits, '_', '.' and '-'; or '*'")
     if user is not None and not is_name(user):
-        raise _wrong("user", "the short name of a user; left out, it is who asks")
-    return Question(action, model, user)
+        raise _wrong("user", "the short name of a user; if left out, the one who asks")
+    return AuthorizeRequest(action, model, user)
 
 
 def _fields(query: bytes) -> Mapping[str, str]:
@@ -71,8 +71,8 @@ def _fields(query: bytes) -> Mapping[str, str]:
 
 
 def _wrong(where: str, right: str) -> ConfigError:
-    found = "is not what is asked for here"
-    return ConfigError(found, code="TARN-2002", where=where, right=f"Right would be {right}")
+    found = "is not a parameter of this request"
+    return ConfigError(found, code="TARN-2002", where=where, right=f"Expected {right}")
 
 
 @attrs.frozen(eq=False)
@@ -109,7 +109,7 @@ class Authorize:
             return json_answer({**attrs.asdict(found), "user": whom.user, **answer})
         return text_answer("true" if verdict.allowed else "false")
 
-    async def _whom(self, found: Question, principal: Principal) -> Principal:
+    async def _whom(self, found: AuthorizeRequest, principal: Principal) -> Principal:
         if found.user is None:
             return ANONYMOUS if principal.via == "token" else principal
         if found.user == ANONYMOUS.user:
@@ -119,7 +119,7 @@ class Authorize:
         return Principal(found.user, await self.groups(found.user), via="proxy")
 
 
-def _about_self(found: Question, principal: Principal) -> bool:
+def _about_self(found: AuthorizeRequest, principal: Principal) -> bool:
     """Say whether somebody asks about themselves; the api token is nobody's name."""
     if found.user is None:
         return True

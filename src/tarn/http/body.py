@@ -10,7 +10,7 @@ from starlette.requests import Request
 
 from tarn.errors import ConfigError, TarnError, TimedOutError
 from tarn.http.answers import JSON, RejectedError
-from tarn.http.asked import DIGEST
+from tarn.http.request_info import DIGEST
 
 __all__ = ["body_of"]
 
@@ -23,7 +23,7 @@ async def body_of(request: Request) -> Mapping[str, object]:
 
     Raises:
         RejectedError: It is too large, too late, not said to be JSON, or not what was signed.
-        ConfigError: It is no JSON object.
+        ConfigError: It is not a JSON object.
     """
     raw = await _read(request)
     signed = request.scope.get(DIGEST)
@@ -35,15 +35,15 @@ async def body_of(request: Request) -> Mapping[str, object]:
     kind = request.headers.get("content-type", "").split(";")[0].strip().lower()
     if kind != JSON:
         found = f"Content-Type = '{kind[:60]}'" if kind else "Content-Type is missing"
-        raise RejectedError(415, ConfigError(found, right=f"Right would be {JSON}"))
+        raise RejectedError(415, ConfigError(found, right=f"Expected {JSON}"))
     try:
         body = json.loads(raw)
     except (ValueError, RecursionError) as error:
-        right = "Right would be a JSON object in UTF-8"
+        right = "Expected a JSON object in UTF-8"
         raise ConfigError("is not JSON", code="TARN-2002", where="body", right=right) from error
     if not isinstance(body, dict):
-        right = "Right would be a JSON object"
-        raise ConfigError("is no object", code="TARN-2002", where="body", right=right)
+        right = "Expected a JSON object"
+        raise ConfigError("is not an object", code="TARN-2002", where="body", right=right)
     return body
 
 
@@ -66,6 +66,6 @@ async def _read(request: Request) -> bytes:
 
 
 def _too_large() -> RejectedError:
-    right = f"Right would be at most {LARGEST_BODY // 1024} KiB"
+    right = f"Expected at most {LARGEST_BODY // 1024} KiB"
     error = ConfigError("is too large", code="TARN-2002", where="body", right=right)
     return RejectedError(413, error, {"Connection": "close"})

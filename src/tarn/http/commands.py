@@ -112,7 +112,9 @@ def acknowledge(name: str, body: Body, at: float) -> Acknowledge:
     lease_s = _lasting(body.get("lease", 15.0), "lease")
     if lease_s > LONGEST_LEASE_S:
         found = f"= {_shown(body['lease'])}"
-        raise _wrong("lease", found, f"at most {LONGEST_LEASE_S:g} s: it is renewed long before")
+        raise _wrong(
+            "lease", found, f"at most {LONGEST_LEASE_S:g} s: it is renewed long before that"
+        )
     applied = Applied(name, epoch, number, _time(body, at), _error(body), _sessions(body))
     return Acknowledge(applied, lease_s)
 
@@ -152,7 +154,7 @@ def _lasting(value: object, where: str) -> float:
 
 
 def _wrong(where: str, found: str, right: str) -> ConfigError:
-    return ConfigError(found, code="TARN-2002", where=where, right=f"Right would be {right}")
+    return ConfigError(found, code="TARN-2002", where=where, right=f"Expected {right}")
 
 
 def _shown(value: object) -> str:

@@ -5,7 +5,7 @@ import json
 from collections.abc import Iterable
 
 from tarn.control.snapshot import Snapshot
-from tarn.domain.calls_everywhere import CallState, WhoHas, who_has
+from tarn.domain.calls_everywhere import CallState, InstanceCallState, who_has
 from tarn.domain.control_calls import CallOutcome, ControlCall
 from tarn.errors import ConfigError
 
@@ -22,7 +22,7 @@ def asked_number(text: str | None) -> int | None:
     if text is None:
         return None
     if not (text.isascii() and text.isdecimal() and len(text) < 16):  # noqa: PLR2004 (fits a double)
-        right = "Right would be the number of a control call"
+        right = "Expected the number of a control call"
         raise ConfigError(f"= '{text[:40]}'", code="TARN-2002", where="call", right=right)
     return int(text)
 
@@ -62,7 +62,7 @@ def _call(call: ControlCall) -> Json:
     }
 
 
-def _stand(stand: tuple[WhoHas, ...], named: int) -> Json:
+def _stand(stand: tuple[InstanceCallState, ...], named: int) -> Json:
     groups = {state: [one for one in stand if one.state is state] for state in CallState}
     return {
         "has": len(groups[CallState.HAS]),
@@ -72,7 +72,7 @@ def _stand(stand: tuple[WhoHas, ...], named: int) -> Json:
     }
 
 
-def _rows(stand: Iterable[WhoHas]) -> list[Json]:
+def _rows(stand: Iterable[InstanceCallState]) -> list[Json]:
     return [
         {
             "id": one.instance.id,

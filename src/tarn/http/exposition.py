@@ -4,7 +4,7 @@ import asyncio
 
 from tarn.control.metrics import render_metrics
 from tarn.control.snapshot import Snapshot
-from tarn.http.hidden import Hidden
+from tarn.http.visibility import VisibilityFilter
 
 __all__ = ["Exposition"]
 
@@ -12,14 +12,17 @@ __all__ = ["Exposition"]
 class Exposition:
     """Makes the text on a thread of its own loop, so that no other answer waits for it.
 
-    Lives on one event loop. Whoever asks for a text that is being made waits for the same one.
+    Lives on one event loop. Everybody who asks for a text that is being made waits for the same
+    one.
     """
 
     def __init__(self) -> None:
         self._made: dict[bool, tuple[Snapshot, asyncio.Task[bytes]]] = {}
         """By format, the newest."""
 
-    async def text(self, snapshot: Snapshot, hidden: Hidden, *, openmetrics: bool) -> bytes:
+    async def text(
+        self, snapshot: Snapshot, hidden: VisibilityFilter, *, openmetrics: bool
+    ) -> bytes:
         """Return the text of *snapshot* without what is *hidden*."""
         whole = await asyncio.shield(self._whole(snapshot, openmetrics=openmetrics))
         return await asyncio.to_thread(hidden.metrics, whole) if hidden else whole

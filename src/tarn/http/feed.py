@@ -16,8 +16,8 @@ import attrs
 
 from tarn.control.snapshot import Board, Snapshot
 from tarn.domain import Principal
-from tarn.http.hidden import NOTHING, Hidden
 from tarn.http.render import decision_json, encode, event_json, instances_json, status_json
+from tarn.http.visibility import NOTHING, VisibilityFilter
 
 __all__ = [
     "Change",
@@ -53,17 +53,17 @@ class Change:
     whole: bool = False
     """It tells a whole state: the next one of its name takes its place."""
 
-    def message(self, number: str = "", hidden: Hidden = NOTHING) -> str:
+    def message(self, number: str = "", hidden: VisibilityFilter = NOTHING) -> str:
         """Return it as it is sent, without *hidden* models, its JSON on one line."""
         head = f"id: {number}\n" if number else ""
         return f"{head}event: {self.event}\ndata: {encode(hidden.head(self.said))}\n\n"
 
 
-Look = Callable[[], Awaitable[Hidden | None]]
+Look = Callable[[], Awaitable[VisibilityFilter | None]]
 """What is hidden from a reader now; None: they may not read any more."""
 
 
-async def _all() -> Hidden | None:
+async def _all() -> VisibilityFilter | None:
     return NOTHING
 
 
@@ -120,10 +120,10 @@ class StreamPlaces:
         who = (principal.via, principal.user)
         theirs, free = self._taken[who], MOST_STREAMS - len(self)
         if not follows and theirs >= EACH_VIEWER:
-            return f"{theirs} streams of yours are open already"
+            return f"you already have {theirs} open streams"
         few = KEPT_FOR_FEW if theirs >= FEW else 0
         if free <= (few if follows else KEPT_FOR_FOLLOWERS):
-            return f"{len(self)} streams are open already"
+            return f"{len(self)} streams are already open"
         self._taken[who] += 1
         return ""
 
@@ -142,7 +142,7 @@ class Feed:
         self._changes = changes
         self._board = board
         self._folded = board.current
-        self._ring: deque[_Told] = deque()
+        self._ring: deque[_FeedMessage] = deque()
         self._bytes = 0
         self._newest = self._dropped = 0
         """Numbers of the newest message, and of the newest that a reader may have missed."""
@@ -168,10 +168,10 @@ class Feed:
         for change in self._changes(before, snapshot):
             self._newest += 1
             number = self._id(self._newest)
-            self._keep(_Told(self._newest, number, change, change.message(number)))
+            self._keep(_FeedMessage(self._newest, number, change, change.message(number)))
         self._wake()
 
-    def _keep(self, told: "_Told") -> None:
+    def _keep(self, told: "_FeedMessage") -> None:
         """Put *told* into the ring, in place of an older state, or of what is too much."""
         if told.change.whole:
             older = [one for one in self._ring if one.change.event == told.change.event]
@@ -236,7 +236,7 @@ class Feed:
             return None
         return int(match[3]) if self._has(int(match[3])) else None
 
-    def _whole(self, hidden: Hidden, *, reset: bool) -> str:
+    def _whole(self, hidden: VisibilityFilter, *, reset: bool) -> str:
         """Return everything; only its last message has an id, so a torn one is sent again."""
         changes = list(self._changes(None, self._folded))
         begin = Change("reset", {"epoch": str(self._folded.epoch)})
@@ -247,7 +247,7 @@ class Feed:
 
 
 @attrs.frozen(eq=False)
-class _Told:
+class _FeedMessage:
     """One message in the ring."""
 
     number: int
@@ -256,5 +256,5 @@ class _Told:
     whole: str
     """As it is sent to who may see every model."""
 
-    def text(self, hidden: Hidden) -> str:
+    def text(self, hidden: VisibilityFilter) -> str:
         return self.change.message(self.id, hidden) if hidden else self.whole

@@ -8,32 +8,32 @@ URL, and hands it on as ``/``. So who comes through the proxy gets the prefix as
 from html import escape
 
 from tarn.control.snapshot import Snapshot
-from tarn.http.hidden import NOTHING, Hidden
+from tarn.http.visibility import NOTHING, VisibilityFilter
 
 __all__ = ["PAGES", "front"]
 
 PAGES = (
-    ("dashboard", "all of it, to look at and to act on"),
-    ("instances", "what serves, a line each"),
+    ("dashboard", "the dashboard: everything, to read and to act on"),
+    ("instances", "the instances that serve, one per line"),
     ("health", "OK, or what is wrong"),
     ("livez", "whether the master works"),
     ("readyz", "whether it takes commands"),
     ("config", "the spec in force, secrets masked"),
     ("metrics", "for Prometheus"),
-    ("alerts", "what is wrong and was, a line each"),
-    ("api/v1/status", "all of it, as JSON"),
+    ("alerts", "present and past problems, one per line"),
+    ("api/v1/status", "everything, as JSON"),
     ("api/v1/instances", "the instances, as JSON"),
     ("api/v1/events", "what happened"),
     ("api/v1/decisions", "the last decisions about the size"),
     ("api/v1/scaling", "why the size is what it is"),
-    ("api/v1/alerts", "what is wrong and was, with what to do, as JSON"),
+    ("api/v1/alerts", "present and past problems, with what to do, as JSON"),
     ("api/v1/history", "size, load and requests of the last three hours"),
-    ("api/v1/usage", "what instances and models did and held in them"),
+    ("api/v1/usage", "what instances and models did in that time"),
 )
 """Path, relative -> what it shows. No stream: a proxy would collect it without end."""
 
 
-def front(now: Snapshot, base: str, hidden: Hidden = NOTHING) -> bytes:
+def front(now: Snapshot, base: str, hidden: VisibilityFilter = NOTHING) -> bytes:
     """Return the page as HTML.
 
     Args:

@@ -10,7 +10,7 @@ from tarn.http.answers import json_answer
 from tarn.http.rights import Rights, principal_of
 from tarn.http.sources import Sources
 
-__all__ = ["Logs"]
+__all__ = ["LogRoutes"]
 
 USUAL_LINES = 200
 MOST_LINES = 2000
@@ -20,7 +20,7 @@ LONGEST_ID = 128
 
 
 @attrs.frozen(eq=False)
-class Logs:
+class LogRoutes:
     """The route. Lives on one event loop."""
 
     sources: Sources
@@ -38,14 +38,14 @@ class Logs:
                 f"instance has {len(instance_id)} characters",
                 code="TARN-2002",
                 where="/api/v1/logs",
-                right="Right would be the id of an instance, as `tarn status` shows it",
+                right="Expected the id of an instance, as `tarn status` shows it",
             )
         lines = _lines(request.query_params.get("lines", ""))
-        desk = self.sources.logs
-        if desk is None:
+        reader = self.sources.logs
+        if reader is None:
             raise NotFoundError("no logs are kept here", where="/api/v1/logs")
         hidden = await self.rights.hidden(principal_of(request), self.sources.board.current)
-        found = await desk.tail(instance_id, lines, hidden)
+        found = await reader.tail(instance_id, lines, hidden)
         return json_answer(
             {"instance": instance_id, "lines": list(found.lines), "truncated": found.truncated}
         )
@@ -62,5 +62,5 @@ def _lines(text: str) -> int:
         f"lines = '{text[:20]}'",
         code="TARN-3810",
         where="/api/v1/logs",
-        right=f"Right would be a number from 1 to {MOST_LINES}",
+        right=f"Expected a number from 1 to {MOST_LINES}",
     )

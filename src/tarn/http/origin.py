@@ -7,22 +7,23 @@ it. It also says which page that was, and no page can change what it says. Progr
 import ipaddress
 
 from tarn.domain import ProxyRule
-from tarn.http.asked import Asked
 from tarn.http.csrf import csrf_of
+from tarn.http.request_info import RequestInfo
 
-__all__ = ["foreign", "through", "vouched"]
+__all__ = ["cross_site_reason", "csrf_through_proxy", "is_through_proxy"]
 
 _OWN_SITES = (b"same-origin", b"none")
 
 
-def foreign(asked: Asked) -> str:
+def cross_site_reason(asked: RequestInfo) -> str:
     """Return why *asked* comes from a page that is not this master's; empty: it does not.
 
-    A page that a proxy shows under its own address is foreign, too: `vouched` says what helps.
+    A page that a proxy shows under its own address is foreign, too: `csrf_through_proxy` says what
+    helps.
     """
     sites = asked.values(b"sec-fetch-site")
     if any(site.strip().lower() not in _OWN_SITES for site in sites):
-        return "the page of another site sent it"
+        return "a page of another site sent it"
     origins, hosts = asked.values(b"origin"), asked.values(b"host")
     if not origins:
         return ""
@@ -31,7 +32,7 @@ def foreign(asked: Asked) -> str:
     return "its Origin is not this master"
 
 
-def through(asked: Asked, rule: ProxyRule | None) -> bool:
+def is_through_proxy(asked: RequestInfo, rule: ProxyRule | None) -> bool:
     """Say whether *asked* came through the runtime's proxy, which says so by its cookie.
 
     It hands on nothing that a browser says of the page: what came with that came without it.
@@ -42,7 +43,7 @@ def through(asked: Asked, rule: ProxyRule | None) -> bool:
     return any(pair.partition(b"=")[0].strip() == rule.cookie.encode() for pair in pairs)
 
 
-def vouched(asked: Asked, rule: ProxyRule | None) -> str:
+def csrf_through_proxy(asked: RequestInfo, rule: ProxyRule | None) -> str:
     """Return what a page sent in ``?csrf=`` through the runtime's proxy; empty: nothing counts.
 
     Only there a page of the master has another Origin. A browser that says itself that another
@@ -51,7 +52,7 @@ def vouched(asked: Asked, rule: ProxyRule | None) -> str:
     return "" if rule is None or not _may_be_proxys(asked, rule) else csrf_of(asked.query)
 
 
-def _may_be_proxys(asked: Asked, rule: ProxyRule) -> bool:
+def _may_be_proxys(asked: RequestInfo, rule: ProxyRule) -> bool:
     """Say whether *asked* came from the proxy's address, and without what it does not hand on.
 
     A machine that speaks to itself may do so from any of its loopback addresses. Nobody is proven

@@ -27,11 +27,11 @@ from tarn.http.rights import Rights, principal_of
 from tarn.http.sources import Sources
 from tarn.plain import MASK
 
-__all__ = ["Pages"]
+__all__ = ["PageRoutes"]
 
 
 @attrs.frozen(eq=False)
-class Pages:
+class PageRoutes:
     """One method for each page; none of them waits for anything."""
 
     sources: Sources
@@ -141,7 +141,7 @@ def _named(value: object) -> object:
 
 def _not_yet(now: Snapshot) -> UnreachableError:
     return UnreachableError(
-        "the master has taken up its work, and has not seen yet which instances are ready",
+        "the master has just started, and does not know yet which instances are ready",
         where=now.name,
         next_step=(
             "Ask again in a second, and keep the list that you have until then. "

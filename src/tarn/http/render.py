@@ -16,11 +16,11 @@ from tarn.domain import (
     Sample,
 )
 from tarn.domain.events import asker_fields, event_fields
-from tarn.domain.fleet import Demanded
+from tarn.domain.fleet import DemandReport
 from tarn.domain.outlook import Holds, Prospect
 from tarn.domain.size_outlook import SizeOutlook, coming_words, sentence
 from tarn.domain.unwell import Unwell
-from tarn.http.hidden import NOTHING, Hidden
+from tarn.http.visibility import NOTHING, VisibilityFilter
 
 __all__ = [
     "authorizer_json",
@@ -46,7 +46,7 @@ NO_INSTANCES_READY = "NO_INSTANCES_READY"
 AUTHORIZER_UNAVAILABLE = "RANGER_UNAVAILABLE"
 """The contract's word; it stands for whatever authorizer is configured."""
 
-STALE = "the authorizer answers from what it knew last"
+STALE = "the authorizer answers from what it last knew"
 
 Json = Mapping[str, object]
 
@@ -71,7 +71,7 @@ def _finite(value: object) -> object:
             return value
 
 
-def _join(head: Json, lists: Mapping[str, Iterable[Json]], hidden: Hidden) -> bytes:
+def _join(head: Json, lists: Mapping[str, Iterable[Json]], hidden: VisibilityFilter) -> bytes:
     """Encode a mapping whose long lists are written item by item, without *hidden* models."""
     parts = [encode(hidden.head(head))[:-1]]
     for key, items in lists.items():
@@ -81,11 +81,11 @@ def _join(head: Json, lists: Mapping[str, Iterable[Json]], hidden: Hidden) -> by
 
 
 def render_status(
-    snapshot: Snapshot, now_s: float, hidden: Hidden = NOTHING, **more: object
+    snapshot: Snapshot, now_s: float, hidden: VisibilityFilter = NOTHING, **more: object
 ) -> bytes:
     """Return the body of ``GET /api/v1/status``; *now_s* is monotonic, for the ages.
 
-    *more* goes into its head, in place of what stands there.
+    *more* goes into its head, in place of the text there.
     """
     waits = snapshot.prospects
     return _join(
@@ -104,10 +104,12 @@ def render_status(
     )
 
 
-def render_instances_json(snapshot: Snapshot, now_s: float, hidden: Hidden = NOTHING) -> bytes:
+def render_instances_json(
+    snapshot: Snapshot, now_s: float, hidden: VisibilityFilter = NOTHING
+) -> bytes:
     """Return the body of ``/instances`` in JSON; ``in_view`` marks who may get traffic.
 
-    Beside it stands the ``weight`` that the view gives it, null without: rows in view say what
+    Next to it stands the ``weight`` that the view gives it, null without: rows in view say what
     `view_json` says.
     """
     head = {
@@ -166,8 +168,8 @@ def stopped(silent_s: float) -> Iterator[str]:
     """Say that the control thread has missed its ticks for *silent_s*; nothing where it is 0."""
     if silent_s:
         yield (
-            f"TARN-1031 the control thread has not finished a tick for {silent_s:.0f} s: what is "
-            "shown is that old, and no command is obeyed; restart the master"
+            f"TARN-1031 the control thread has not finished a tick for {silent_s:.0f} s: the "
+            "status shown is that old, and no command is carried out; restart the master"
         )
 
 
@@ -236,7 +238,7 @@ def _waits(prospect: Prospect | None, now_s: float) -> dict[str, object] | None:
     }
 
 
-def _demand(demand: Demanded | None, now_s: float) -> dict[str, object] | None:
+def _demand(demand: DemandReport | None, now_s: float) -> dict[str, object] | None:
     if demand is None:
         return None
     age_s = max(0.0, _in(now_s, demand.heard_s))

@@ -9,11 +9,11 @@ from tarn.control.snapshot import Snapshot
 from tarn.domain import ANONYMOUS, Principal, Readiness, Verdict
 from tarn.domain.access import ADMIN, LIST, METADATA, VIEW, AccessRules, by_standing
 from tarn.domain.model_totals import OTHER
-from tarn.http.gate import Gate
-from tarn.http.hidden import NOTHING, Hidden, models_in
+from tarn.http.authorizer_pool import AccessGate
 from tarn.http.sources import Sources
+from tarn.http.visibility import NOTHING, VisibilityFilter, models_in
 
-__all__ = ["EVERY", "PRINCIPAL", "Glance", "Rights", "principal_of"]
+__all__ = ["EVERY", "PRINCIPAL", "CachedVisibility", "Rights", "principal_of"]
 
 EVERY = "*"
 """Instead of a model: all of them at once."""
@@ -38,7 +38,7 @@ class Rights:
 
     def __init__(self, sources: Sources) -> None:
         self._board = sources.board
-        self._gate: Gate = sources.gate
+        self._gate: AccessGate = sources.gate
         self._readiness: Callable[[], Readiness] = sources.readiness
         self._rules: AccessRules = sources.access
         self._guarding = sources.guards_models
@@ -96,7 +96,7 @@ class Rights:
         """Say whether *model* is one that was ever heard of, or `EVERY`."""
         return model == EVERY or model in self.models(self._board.current)
 
-    async def hidden(self, principal: Principal, snapshot: Snapshot) -> Hidden:
+    async def hidden(self, principal: Principal, snapshot: Snapshot) -> VisibilityFilter:
         """Return what of *snapshot* is kept from *principal*.
 
         One question is asked about all its models, and one about the details of those that they
@@ -108,7 +108,7 @@ class Rights:
             return NOTHING
         listed = await self._allowed(principal, LIST, names)
         shown = await self._allowed(principal, METADATA, listed) if listed else listed
-        return Hidden(names - listed, shown, snapshot.name, listed - shown)
+        return VisibilityFilter(names - listed, shown, snapshot.name, listed - shown)
 
     async def _allowed(
         self, principal: Principal, action: str, names: frozenset[str]
@@ -150,16 +150,16 @@ class Rights:
                 self._stale.popitem(last=False)
 
 
-class Glance:
+class CachedVisibility:
     """What one reader of a stream may see: looked up again every two seconds, and for a model."""
 
     def __init__(self, rights: Rights, sources: Sources, principal: Principal) -> None:
         self._rights, self._sources, self._principal = rights, sources, principal
         self._looked_s: float | None = None
         self._models: frozenset[str] = frozenset()
-        self._hidden: Hidden | None = None
+        self._hidden: VisibilityFilter | None = None
 
-    async def __call__(self) -> Hidden | None:
+    async def __call__(self) -> VisibilityFilter | None:
         """Return what is hidden now; None: they may not look any more."""
         now_s, current = self._sources.clock.now_s(), self._sources.board.current
         models = self._rights.models(current)

@@ -5,7 +5,7 @@ Everything but the ages and the times to come is of one snapshot.
 
 import math
 
-from tarn.control.sights import Sight
+from tarn.control.signal_status import SignalStatus
 from tarn.control.snapshot import Snapshot
 from tarn.domain import Known
 from tarn.http.render import decision_json, limits_json, size_json
@@ -43,7 +43,7 @@ def scaling_json(snapshot: Snapshot, now_s: float) -> dict[str, object]:
     }
 
 
-def _signal(sight: Sight, now_s: float) -> dict[str, object]:
+def _signal(sight: SignalStatus, now_s: float) -> dict[str, object]:
     sample = sight.sample
     shown: dict[str, object] = {"name": sight.name, "value": None, "unit": sight.unit}
     shown |= {"age_s": None, "source": sight.source, "reason": "", "read": sight.read}

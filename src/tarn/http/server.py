@@ -15,12 +15,12 @@ from starlette.types import Receive, Scope, Send
 from tarn.descriptors import MOST_CONNECTIONS
 from tarn.domain.address import host_port
 from tarn.errors import LaunchError
-from tarn.http.door import Connection, Door
-from tarn.http.patience import hang_up_on_idlers, idle
-from tarn.http.places import Place, Places
+from tarn.http.connection_slots import ConnectionSlot, ConnectionSlots
+from tarn.http.idle_timeout import close_idle_connections, is_idle
 from tarn.http.tls import MasterTls
+from tarn.http.tls_acceptor import ServerConnection, TlsAcceptor
 
-__all__ = ["App", "Server"]
+__all__ = ["App", "HttpServer"]
 
 BACKLOG = 1024
 KEEP_ALIVE_S = 30
@@ -42,7 +42,7 @@ class App(Protocol):
         ...
 
 
-class Server:
+class HttpServer:
     """Listens from the start, serves from ``start`` to ``close``.
 
     Args:
@@ -53,14 +53,14 @@ class Server:
         head_within_s: Seconds for the head of a request, before the connection is closed; as many
             for the handshake of TLS before it.
         tls: Of one context, everybody is shown it; None: plain HTTP.
-        most: Connections that it holds; see `Places`.
+        most: Connections that it holds; see `ConnectionSlots`.
         trusted: Says of an address that its connections are kept from the start.
 
     Raises:
         LaunchError: The fixed port, or the address, is taken (TARN-3103), or is not this machine's.
     """
 
-    def __init__(  # noqa: PLR0913 (the place, and by keyword what may be beside)
+    def __init__(  # noqa: PLR0913 (the place, and by keyword what may be besides)
         self,
         host: str = "127.0.0.1",
         port: int = 0,
@@ -72,7 +72,7 @@ class Server:
         most: int = MOST_CONNECTIONS,
         trusted: Callable[[str], bool] = lambda _peer: False,
     ) -> None:
-        self._places = Places(most, trusted)
+        self._places = ConnectionSlots(most, trusted)
         self._socket = _listen(host, port, preferred)
         self.port: int = self._socket.getsockname()[1]
         self.displaced = preferred if not port and preferred not in (None, self.port) else None
@@ -95,7 +95,7 @@ class Server:
         self._app = app
         self._uvicorn = _Uvicorn(_config(app), self._settled, self._head_within_s)
         self._uvicorn.accept_by(
-            lambda made: Door(
+            lambda made: TlsAcceptor(
                 self._socket,
                 None if self._tls is None else self._tls.of,
                 made,
@@ -134,7 +134,7 @@ class Server:
 
 
 class _Uvicorn(uvicorn.Server):
-    """A uvicorn that says when it serves, lets a `Door` accept, and hangs up on idlers.
+    """A uvicorn that says when it serves, lets a `TlsAcceptor` accept, and hangs up on idlers.
 
     It takes no signals: uvicorn takes them on the main thread only.
     """
@@ -146,34 +146,39 @@ class _Uvicorn(uvicorn.Server):
         self._serves = settled
         self._head_within_s = head_within_s
         self._watch: asyncio.Task[None] | None = None
-        self._door: Door | None = None
+        self._acceptor: TlsAcceptor | None = None
 
-    def accept_by(self, door: Callable[[Callable[[Place], asyncio.Protocol]], Door]) -> None:
-        """Let the `Door` that *door* makes accept in uvicorn's place. Before it serves."""
+    def accept_by(
+        self, acceptor: Callable[[Callable[[ConnectionSlot], asyncio.Protocol]], TlsAcceptor]
+    ) -> None:
+        """Let the `TlsAcceptor` that *acceptor* makes accept in uvicorn's place.
 
-        def made(place: Place) -> asyncio.Protocol:
+        To be called before it serves.
+        """
+
+        def made(place: ConnectionSlot) -> asyncio.Protocol:
             state, loop = self.lifespan.state, asyncio.get_running_loop()
-            connection = Connection(self.config, self.server_state, state, loop)
+            connection = ServerConnection(self.config, self.server_state, state, loop)
             connection.place = place
             return connection
 
-        self._door = door(made)
+        self._acceptor = acceptor(made)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
-        if self._door is not None:
-            self._door.open()
-        self._watch = asyncio.create_task(hang_up_on_idlers(self, self._head_within_s))
+        if self._acceptor is not None:
+            self._acceptor.open()
+        self._watch = asyncio.create_task(close_idle_connections(self, self._head_within_s))
         self._serves.set()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         if self._watch is not None:
             self._watch.cancel()
-        if self._door is not None:
-            self._door.close()
+        if self._acceptor is not None:
+            self._acceptor.close()
         for connection in tuple(self.server_state.connections):
             # Its goodbye would be waited for: a client that rests reads nothing.
-            if idle(connection) and connection.transport.get_extra_info("ssl_object"):
+            if is_idle(connection) and connection.transport.get_extra_info("ssl_object"):
                 connection.transport.abort()
         await super().shutdown(sockets)
 
@@ -223,7 +228,7 @@ def _taken(host: str, port: int, error: OSError) -> LaunchError:
             f"the master's HTTP service cannot listen: {error.strerror}",
             where=host,
             right="The name must lead to an address of this machine.",
-            next_step="Mend the name service or /etc/hosts of this machine",
+            next_step="Fix name resolution or /etc/hosts on this machine",
         )
     return LaunchError(
         "http",
@@ -239,7 +244,7 @@ def _config(app: App) -> uvicorn.Config:
         app,
         access_log=False,
         h11_max_incomplete_event_size=LARGEST_HEAD,
-        http=Connection,  # by h11: the other one, taken where it is installed, bounds no head
+        http=ServerConnection,  # by h11: the other one, taken where it is installed, bounds no head
         interface="asgi3",
         lifespan="on",
         log_config=None,

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import attrs
 
-__all__ = ["SESSION_S", "Session", "Sessions"]
+__all__ = ["SESSION_S", "BrowserSession", "Sessions"]
 
 SESSION_S = 8 * 3600
 """A working day; then somebody signs in again."""
@@ -22,7 +22,7 @@ _FORM = re.compile(rb"s1\.([0-9]{1,12})\.([A-Za-z0-9_-]{22})\.([0-9a-f]{64})")
 
 
 @attrs.frozen
-class Session:
+class BrowserSession:
     """One that is not over."""
 
     nonce: str = attrs.field(repr=False)
@@ -61,7 +61,7 @@ class Sessions:
         said = f"s1.{math.floor(self._at()) + SESSION_S}.{secrets.token_urlsafe(16)}"
         return f"{said}.{self._signature(said.encode())}"
 
-    def read(self, text: bytes) -> Session | None:
+    def read(self, text: bytes) -> BrowserSession | None:
         """Return the session that *text* is; None: it is none of this cluster's, or is over."""
         found = _FORM.fullmatch(text)
         if found is None:
@@ -69,15 +69,15 @@ class Sessions:
         said = text.rpartition(b".")[0]
         if not hmac.compare_digest(self._signature(said).encode(), found[3]):
             return None
-        session = Session(found[2].decode(), int(found[1]))
+        session = BrowserSession(found[2].decode(), int(found[1]))
         over = session.nonce in self._ended or session.expires <= self._over_until
         return None if over or self.left_s(session) <= 0 else session
 
-    def left_s(self, session: Session) -> int:
+    def left_s(self, session: BrowserSession) -> int:
         """Return for how many seconds *session* is good, rounded down."""
         return math.floor(session.expires - self._at())
 
-    def end(self, session: Session) -> None:
+    def end(self, session: BrowserSession) -> None:
         """Let *session* count no more. Idempotent."""
         now = self._at()
         self._ended = {one: at for one, at in self._ended.items() if at > now}

@@ -15,14 +15,14 @@ from starlette.routing import Route
 from tarn.domain.access import FLEET_ACTIONS
 from tarn.errors import ConfigError, NotAuthorizedError, RefusedError, TarnError
 from tarn.http.answers import RejectedError, json_answer
-from tarn.http.asked import SESSION, asked
 from tarn.http.body import body_of
 from tarn.http.csrf import Csrf
 from tarn.http.links import LINK_S, Links
-from tarn.http.origin import through
+from tarn.http.origin import is_through_proxy
 from tarn.http.rate import Rates
+from tarn.http.request_info import SESSION, request_info
 from tarn.http.rights import Rights, principal_of
-from tarn.http.sessions import SESSION_S, Session, Sessions
+from tarn.http.sessions import SESSION_S, BrowserSession, Sessions
 from tarn.http.sources import Sources
 
 __all__ = ["SignIn"]
@@ -72,7 +72,7 @@ class SignIn:
             for action in FLEET_ACTIONS
             if (await self._rights.on_fleet(principal, action)).allowed
         ]
-        far = through(asked(request.scope), self._sources.proxy)
+        far = is_through_proxy(request_info(request.scope), self._sources.proxy)
         return json_answer(
             {
                 "user": principal.user,
@@ -87,7 +87,7 @@ class SignIn:
     async def begin(self, request: Request) -> Response:
         """Begin a session for who brings the api token, or a code that its holder got."""
         sessions = self._sessions
-        if through(asked(request.scope), self._sources.proxy):
+        if is_through_proxy(request_info(request.scope), self._sources.proxy):
             raise RejectedError(403, _far(self._sources.dashboard))
         token, code = _brought(await body_of(request))
         if token is not None:
@@ -116,7 +116,7 @@ class SignIn:
         _ = self._sessions
         if principal_of(request).via != "token" or _session(request) is not None:
             # a session gives no code: it would be one without an end
-            step = "Only the holder of the api token makes one: `tarn dashboard`"
+            step = "Only the holder of the api token can make one: run `tarn dashboard`"
             raise NotAuthorizedError(principal_of(request).user, "make a link", next_step=step)
         return json_answer({"code": self._links.give(), "expires_in_s": LINK_S})
 
@@ -124,27 +124,28 @@ class SignIn:
     def _sessions(self) -> Sessions:
         if self._known is None:
             raise RefusedError(
-                "nobody signs in here: this master asks for no api token", code="TARN-3803"
+                "there is no sign-in here: this master does not ask for an api token",
+                code="TARN-3803",
             )
         return self._known
 
-    def _left(self, session: Session | None) -> Mapping[str, int] | None:
+    def _left(self, session: BrowserSession | None) -> Mapping[str, int] | None:
         if session is None or self._known is None:
             return None
         return {"expires_in_s": max(0, self._known.left_s(session))}
 
     def _count(self, request: Request) -> None:
         """Refuse who tried too often; the right token, too, or trying would tell it."""
-        peer = asked(request.scope).peer
+        peer = request_info(request.scope).peer
         wait_s = self._tries.wait_s(peer, self._sources.clock.now_s())
         if wait_s > 0:
             error = TarnError("too many came from this address", code="TARN-3801")
             raise RejectedError(429, error, {"Retry-After": str(math.ceil(wait_s))})
 
 
-def _session(request: Request) -> Session | None:
+def _session(request: Request) -> BrowserSession | None:
     found = request.scope.get(SESSION)
-    return found if isinstance(found, Session) else None
+    return found if isinstance(found, BrowserSession) else None
 
 
 def _brought(body: Mapping[str, object]) -> tuple[str | None, str]:
@@ -157,14 +158,14 @@ def _brought(body: Mapping[str, object]) -> tuple[str | None, str]:
     value = next(iter(body.values()), None)
     named = fields in ({"token"}, {"code"})
     if not named or not isinstance(value, str) or not 0 < len(value) <= LONGEST:
-        right = 'Right would be {"token": "…"} or {"code": "…"}'
-        raise ConfigError("is not what signs in", code="TARN-2002", where="body", right=right)
+        right = 'Expected {"token": "…"} or {"code": "…"}'
+        raise ConfigError("is not a way to sign in", code="TARN-2002", where="body", right=right)
     return (value, "") if "token" in fields else (None, value)
 
 
 async def _nothing(request: Request) -> None:
     if await body_of(request):
-        right = "Right would be an empty object"
+        right = "Expected an empty object"
         raise ConfigError("holds fields", code="TARN-2002", where="body", right=right)
 
 
@@ -175,4 +176,4 @@ def _refused(found: str) -> TarnError:
 
 def _far(direct: str) -> TarnError:
     step = f"Sign in at the master itself: {direct}"
-    return TarnError("it came through a proxy, which reads it", code="TARN-3804", next_step=step)
+    return TarnError("it came through a proxy, which can read it", code="TARN-3804", next_step=step)

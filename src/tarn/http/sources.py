@@ -5,14 +5,14 @@ from collections.abc import Awaitable, Callable, Mapping
 import attrs
 
 from tarn.control.inbox import Inbox
-from tarn.control.past import Past
+from tarn.control.retained_history import RetainedHistory
 from tarn.control.snapshot import Board
 from tarn.domain import ProxyRule, Readiness
 from tarn.domain.access import AccessRules
-from tarn.http.gate import Gate
+from tarn.http.authorizer_pool import AccessGate
 from tarn.http.hosts import Hosts
 from tarn.http.identity.proofs import Proofs
-from tarn.http.log_desk import LogDesk
+from tarn.http.log_reader import LogReader
 from tarn.interfaces import Clock
 
 __all__ = ["Groups", "Sources"]
@@ -31,7 +31,7 @@ class Sources:
 
     board: Board
     inbox: Inbox
-    gate: Gate
+    gate: AccessGate
     readiness: Callable[[], Readiness]
     """Whether the authorizer can answer; never blocks."""
     config: Mapping[str, object]
@@ -53,13 +53,13 @@ class Sources:
     """What else proves somebody: tickets, and trusted proxies."""
     dashboard: str = ""
     """The address of the page for people, without any proxy."""
-    logs: LogDesk | None = None
+    logs: LogReader | None = None
     """Reads the ends of logs; None: none are kept."""
     hosts: Hosts = attrs.field(factory=Hosts)
     """By which addresses this master is reached."""
     silent_s: Callable[[], float] = lambda: 0.0
     """For how long the control thread has missed its ticks; 0: it turns."""
-    past: Callable[[], Past] = Past
+    past: Callable[[], RetainedHistory] = RetainedHistory
     """What was seen over the hours; never blocks."""
 
     @property

@@ -6,7 +6,7 @@ import pwd
 from collections.abc import Iterator
 from pathlib import Path
 
-from tarn.domain.brought import LAST_PORT
+from tarn.domain.master_files import LAST_PORT
 from tarn.http.identity.prepared import brought_token, renewed_token
 
 __all__ = ["CODE", "holders", "keep_port", "last_port", "token_after"]
@@ -63,13 +63,13 @@ def token_after(
     if source == "auto":
         token = renewed_token(directory)
         found += (
-            ": the cluster has a new api token, in the file of the old one. Whoever holds a copy "
-            "needs a new copy"
+            ": the cluster has a new api token, in the file of the old one. Give it to "
+            "everybody who has a copy of the old one"
         )
     else:
         found += (
-            f": whatever sent the api token there as it is has told it. Change it (api.token = "
-            f"{source}), then `tarn down` and `tarn up`"
+            ": a program that sent the api token there in clear has disclosed it. Change the "
+            f"token (api.token = {source}), then run `tarn down` and `tarn up`"
         )
     log.warning("%s", found)
     return token, found

@@ -13,7 +13,7 @@ from typing import Any
 
 import attrs
 
-from tarn.domain.brought import CLIENT_CA, TLS, TLS_CA
+from tarn.domain.master_files import CLIENT_CA, TLS, TLS_CA
 from tarn.domain.spec import ApiSpec
 from tarn.errors import LaunchError
 
@@ -71,7 +71,8 @@ def of_master(api: ApiSpec, directory: Path) -> MasterTls | None:
     """Return what the master of *directory* listens with; None where *api* asks for no TLS.
 
     Raises:
-        LaunchError: It asks for it, and what was brought is of no use: there is no plain API then.
+        LaunchError: It asks for it, and what was brought cannot be used: there is no plain API
+            then.
     """
     if api.tls is None:
         return None
@@ -83,7 +84,7 @@ def of_master(api: ApiSpec, directory: Path) -> MasterTls | None:
             return MasterTls(plain)
         return MasterTls(plain, server_context(directory / TLS, directory / CLIENT_CA), asked)
     except OSError as error:
-        found = f"its certificate is of no use on this machine ({error.strerror or error})"
+        found = f"its certificate cannot be used on this machine ({error.strerror or error})"
         raise LaunchError("http", found, code="TARN-3720", where="api.tls") from error
 
 
@@ -96,7 +97,7 @@ def server_context(proof: Path, client_ca: Path | None = None) -> ssl.SSLContext
             certificate is not good is refused. None: clients are not asked.
 
     Raises:
-        OSError: (``ssl.SSLError`` is one) A file cannot be read, or is of no use.
+        OSError: (``ssl.SSLError`` is one) A file cannot be read or used.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -144,7 +145,7 @@ def shake(
     for _ in range(_ROUNDS):
         if all([_went_on(side) for side in sides]):  # noqa: C419 (each of them, every time)
             return asking.getpeercert() or {}
-    raise ssl.SSLError("the handshake does not end")
+    raise ssl.SSLError("the handshake did not finish in time")
 
 
 def _went_on(side: ssl.SSLObject) -> bool:
@@ -187,5 +188,5 @@ def known_as(server: MasterTls | None, directory: Path, host: str) -> str:
     for name in candidates:
         if covers(server.plain, ca, name):
             return name
-    log.warning("no client will believe this master: its certificate does not name '%s'", host)
+    log.warning("no client will trust this master: its certificate does not name '%s'", host)
     return host

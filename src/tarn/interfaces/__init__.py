@@ -3,20 +3,21 @@
 from tarn.domain import Secret
 from tarn.interfaces.protocols import (
     Authorizer,
-    Carrier,
     CeilingSource,
     Deployer,
     Discovery,
-    Names,
     Runtime,
     ScalingPolicy,
     SecretStore,
     Signal,
     StateStore,
     Storage,
+    Uploader,
+    UserDirectory,
 )
 from tarn.interfaces.values import (
     Check,
+    CheckResult,
     ClientContext,
     Clock,
     ClusterRef,
@@ -24,7 +25,6 @@ from tarn.interfaces.values import (
     Finding,
     LaunchPlan,
     LogTail,
-    Looked,
     MasterContext,
     Paths,
     Progress,
@@ -34,9 +34,9 @@ from tarn.interfaces.values import (
 
 __all__ = [
     "Authorizer",
-    "Carrier",
     "CeilingSource",
     "Check",
+    "CheckResult",
     "ClientContext",
     "Clock",
     "ClusterRef",
@@ -46,9 +46,7 @@ __all__ = [
     "Finding",
     "LaunchPlan",
     "LogTail",
-    "Looked",
     "MasterContext",
-    "Names",
     "Paths",
     "Progress",
     "Runtime",
@@ -60,4 +58,6 @@ __all__ = [
     "Staged",
     "StateStore",
     "Storage",
+    "Uploader",
+    "UserDirectory",
 ]

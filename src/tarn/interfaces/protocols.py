@@ -33,17 +33,17 @@ from tarn.interfaces.values import (
 
 __all__ = [
     "Authorizer",
-    "Carrier",
     "CeilingSource",
     "Deployer",
     "Discovery",
-    "Names",
     "Runtime",
     "ScalingPolicy",
     "SecretStore",
     "Signal",
     "StateStore",
     "Storage",
+    "Uploader",
+    "UserDirectory",
 ]
 
 
@@ -71,18 +71,18 @@ class Runtime(Protocol):
     def facts(self) -> tuple[Fact, ...]:
         """Return everything that is known now; never blocks.
 
-        At most one `Asked`, `Running` or `Ended` for an instance, and beside `Running` at most one
-        `StubEnded`, where the runtime sees the processes of Python models.
+        At most one `Pending`, `Running` or `Ended` for an instance, and next to `Running` at most
+        one `StubEnded`, where the runtime sees the processes of Python models.
         """
         ...
 
     def heard_s(self) -> float:
-        """Return the monotonic second of the last good word from whoever grants containers.
+        """Return the monotonic second of the last answer from whoever grants containers.
 
         Never blocks. Asked in every tick of the control thread, also while nothing is applied.
 
         Raises:
-            Superseded: Whoever grants containers said that a newer master is at work.
+            Superseded: The one who grants containers said that a newer master is at work.
             PluginError: An error of the runtime's own ended its work. The master ends, the fleet
                 stays, and another master follows.
         """
@@ -95,12 +95,12 @@ class Runtime(Protocol):
     def log(self, instance_id: str, lines: int) -> LogTail:
         """Return the last *lines* lines of what an instance wrote to standard error.
 
-        Blocks for a few seconds at most; asked on a thread beside all others, with a deadline, so
-        it must be thread-safe. It need not reach further back than a mebibyte.
+        Blocks for a few seconds at most; asked on a thread of its own, like all others, with a
+        deadline, so it must be thread-safe. It need not reach further back than a mebibyte.
 
         Raises:
             NotFoundError: There is no log of an instance of this id, whatever the id holds.
-            ProviderError: Whoever keeps the log does not answer, or refuses it.
+            ProviderError: The keeper of the log does not answer, or refuses it.
         """
         ...
 
@@ -173,7 +173,7 @@ class Deployer(Protocol):
 
 
 @runtime_checkable
-class Carrier(Protocol):
+class Uploader(Protocol):
     """What a `Deployer` also is where its machines read files from somewhere else than here."""
 
     def put(self, local: Path, uri: str) -> tuple[str, bool]:
@@ -209,7 +209,7 @@ class StateStore(Protocol):
         """Keep *data* for masters to come, in place of what was kept as *name*; all of it or none.
 
         Nothing depends on it, unlike on the state. It goes with the cluster. For one thread of its
-        own, beside the state thread.
+        own, next to the state thread.
 
         Args:
             name: Lower-case letters.
@@ -302,7 +302,7 @@ class Authorizer(Protocol):
         ...
 
 
-class Names(Protocol):
+class UserDirectory(Protocol):
     """How a cluster calls people. Asked on a small pool; must be thread-safe, and may block."""
 
     def short(self, principal: str) -> str:
@@ -345,8 +345,8 @@ class SecretStore(Protocol):
     def write(self, name: str, value: str) -> None:
         """Store *value* durably, in place of an older one; other names keep theirs.
 
-        Whoever reads meanwhile sees the old store or the new one. ``ProviderError`` where the store
-        is read-only.
+        Everybody who reads meanwhile sees the old store or the new one. ``ProviderError`` where the
+        store is read-only.
         """
         ...
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:  # it speaks of contexts itself
 
 __all__ = [
     "Check",
+    "CheckResult",
     "ClientContext",
     "Clock",
     "ClusterRef",
@@ -20,7 +21,6 @@ __all__ = [
     "Finding",
     "LaunchPlan",
     "LogTail",
-    "Looked",
     "MasterContext",
     "Paths",
     "Progress",
@@ -80,7 +80,7 @@ class ClientContext:
 
 
 def _no_policy(choice: Choice) -> "ScalingPolicy":
-    raise LookupError(f"no scaling policy is made here, '{choice.use}' neither")
+    raise LookupError(f"a scaling policy such as '{choice.use}' cannot be created here")
 
 
 @attrs.frozen
@@ -118,7 +118,7 @@ class Finding:
 
 
 @attrs.frozen
-class Looked:
+class CheckResult:
     """What one check of `tarn doctor` saw."""
 
     seen: str
@@ -137,8 +137,9 @@ class Check:
     """What is looked at, in a few words: ``YARN queue``. Unique among all."""
     matters: str
     """Why it matters: one sentence, shown with what is wrong."""
-    look: Callable[[], Looked]
-    """Looks, and changes nothing. Called once, on a thread beside others, with a deadline; a
+    look: Callable[[], CheckResult]
+    """Looks, and changes nothing. Called once, on a thread in parallel with others, with a
+    deadline; a
     `TarnError` becomes a finding, any other exception is a fault of the plugin and shown as one."""
     within_s: float = 60.0
     """Seconds, from when it begins, after which nobody waits for it any more."""
@@ -165,7 +166,7 @@ class LaunchPlan:
     """Arguments of the first instance, a command for each of its ranks; ``free`` stands where a
     port is chosen at the launch."""
     environ: Mapping[str, str] = attrs.field(hash=False, repr=False)
-    """What an instance gets beside the environment it inherits; secrets in it are not masked."""
+    """What an instance gets besides the environment it inherits; secrets in it are not masked."""
     files: Mapping[str, str] = attrs.field(hash=False)
     """What is written, and what is read, to where it lies."""
 

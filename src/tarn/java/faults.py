@@ -86,7 +86,7 @@ def _classes(error: Any) -> list[str]:
 
 
 def _line(message: Any) -> str:
-    """Return the first line that is no part of a stack trace, masked and cut."""
+    """Return the first line that is not part of a stack trace, masked and cut."""
     lines = "" if message is None else str(message)
     for raw in lines.splitlines():
         line = raw.strip()

@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 OLDEST_JAVA = 11
-"""What Hadoop runs on beside Java 8, which refuses the class files of JPype 1.7 (Java 9's)."""
+"""What Hadoop runs on besides Java 8, which refuses the class files of JPype 1.7 (Java 9's)."""
 _LOG4J = Path(__file__).with_name("log4j.properties")
 
 # Measured with an AMRMClient, an NMClient and HDFS in one process: 15 MiB of heap, 26 of metaspace
@@ -121,8 +121,8 @@ def started() -> bool:
 def ensure(heap_mib: int, java_home: str | None = None, options: tuple[str, ...] = ()) -> None:
     """Start a JVM with nothing on its classpath, unless this process has one already.
 
-    For what brings its jars in an `Island`, and so takes the JVM as somebody else started it. The
-    parameters and the errors are those of `start`.
+    For what brings its jars in an `IsolatedClassLoader`, and so takes the JVM as somebody else
+    started it. The parameters and the errors are those of `start`.
     """
     with _process.lock:
         running = _process.started is not None
@@ -151,7 +151,7 @@ def load(name: str, loader: Any = None) -> Any:
             "java",
             f"no jar on the classpath has the class {name}",
             code="TARN-3120",
-            next_step="Check that runtime.options.hadoop_home names a whole Hadoop client.",
+            next_step="Check that runtime.options.hadoop_home names a complete Hadoop client.",
         ) from error
 
 
@@ -182,7 +182,7 @@ def leave(status: int) -> NoReturn:
     """End this process now, without the usual clearing up; standard streams are flushed.
 
     For a process that has a daemon thread in a Java call when it ends, so for every master, too.
-    A JVM would otherwise wait for threads of its own that are no daemons. Should such a call come
+    A JVM would otherwise wait for threads of its own that are not daemons. Should such a call come
     back while Python takes itself apart, Python (before 3.14) ends the thread in the middle of
     JPype's C++, and the process dies of SIGABRT (seen). One whose threads were joined needs no
     more than ``sys.exit``.
@@ -196,7 +196,7 @@ def leave(status: int) -> NoReturn:
 
 def _start(needs: _Needs) -> None:
     jpype = _jpype()
-    # Hadoop leaves threads behind that are no daemons; nothing of ours waits for Java at the end.
+    # Hadoop leaves threads behind that are not daemons; nothing of ours waits for Java at the end.
     jpype.config.destroy_jvm = False
     jpype.config.onexit = False
     library = _library(needs.java_home)
@@ -234,7 +234,7 @@ def _jpype() -> ModuleType:
     except ImportError as error:
         raise ProviderMissingError(
             "java",
-            f"it joins Python and Java, and {ProviderMissingError.reason('jpype', error)}",
+            f"it connects Python and Java, and {ProviderMissingError.reason('jpype', error)}",
             next_step="pip install 'tarn-orchestrator[yarn]'",
         ) from error
     finally:

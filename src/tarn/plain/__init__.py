@@ -6,12 +6,12 @@ For `tarn.config` (the spec) and `tarn.plugins` (a provider's settings) alike. P
 from tarn.plain.amount import Amount, Within, amount, amount_text
 from tarn.plain.describe import describe
 from tarn.plain.doubtful import Doubtful, doubt
-from tarn.plain.hiding import Hiding, forms
 from tarn.plain.mask import MASK, masked, redact, secret_path
 from tarn.plain.moment import since
 from tarn.plain.naming import not_empty
 from tarn.plain.options import REQUIRED, Option, options
 from tarn.plain.problem import Problem, did_you_mean, in_quotes, join, shown
+from tarn.plain.secret_masker import SecretMasker, forms
 from tarn.plain.shell import pasted
 from tarn.plain.span import seconds
 from tarn.plain.structure import structure
@@ -25,9 +25,9 @@ __all__ = [
     "UNITS",
     "Amount",
     "Doubtful",
-    "Hiding",
     "Option",
     "Problem",
+    "SecretMasker",
     "Unit",
     "VisibleStream",
     "Within",

@@ -34,21 +34,23 @@ def amount(given: float | str) -> Amount:
     """Return what *given* means.
 
     Raises:
-        ValueError: It is no number, no duration and no percentage.
+        ValueError: It is neither a number, a duration nor a percentage.
     """
     if isinstance(given, bool) or not isinstance(given, int | float | str):
-        raise ValueError(f"{given!r} is no number, duration or percentage")  # noqa: TRY004
+        raise ValueError(f"{given!r} is not a number, duration or percentage")  # noqa: TRY004
     if not isinstance(given, str):
         return Amount(float(given), "")
     if len(given) > LONGEST:
-        raise ValueError(f"a text of {len(given)} characters is no number, duration or percentage")
+        raise ValueError(
+            f"a text of {len(given)} characters is not a number, duration or percentage"
+        )
     percent = _PERCENT.fullmatch(given.strip())
     if percent is not None:
         return Amount(float(percent[1]) / _PER_CENT, "fraction")
     try:
         return Amount(UNITS["_s"].parse(given), "s")
     except ValueError:
-        raise ValueError(f"'{given}' is no number, duration or percentage") from None
+        raise ValueError(f"'{given}' is not a number, duration or percentage") from None
 
 
 def amount_text(value: float, unit: str = "") -> str:
@@ -56,7 +58,7 @@ def amount_text(value: float, unit: str = "") -> str:
 
     Args:
         value: In the unit.
-        unit: As `tarn.domain.signals.Meaning` has it; what it does not know is shown bare.
+        unit: As `tarn.domain.signals.SignalSpec` has it; what it does not know is shown bare.
     """
     if unit == "fraction":
         return f"{value * _PER_CENT:.3g}%"

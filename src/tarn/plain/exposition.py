@@ -10,7 +10,7 @@ import attrs
 
 from tarn.plain.problem import shown
 
-__all__ = ["Row", "rows"]
+__all__ = ["MetricSample", "rows"]
 
 _NAME = r"[a-zA-Z_:][a-zA-Z0-9_:]*"
 _TYPED = re.compile(rf"# TYPE ({_NAME}) (\w+)")
@@ -22,7 +22,7 @@ _PARTS = ("_bucket", "_sum", "_count")
 
 
 @attrs.frozen
-class Row:
+class MetricSample:
     """One sample."""
 
     name: str
@@ -32,11 +32,11 @@ class Row:
     value: float
 
 
-def rows(text: str) -> Iterator[Row]:
+def rows(text: str) -> Iterator[MetricSample]:
     """Yield each sample of *text*, in its order.
 
     Raises:
-        ValueError: A line is no sample, and no comment.
+        ValueError: A line is neither a sample nor a comment.
     """
     types: dict[str, str] = {}
     for line in text.split("\n"):
@@ -46,9 +46,9 @@ def rows(text: str) -> Iterator[Row]:
             continue
         found = _SAMPLE.fullmatch(line.strip())
         if found is None:
-            raise ValueError(f"{shown(line, '')} is no sample")
+            raise ValueError(f"{shown(line, '')} is not a sample")
         name = found[1]
-        yield Row(name, _type(name, types), _labels(found[2] or ""), float(found[3]))
+        yield MetricSample(name, _type(name, types), _labels(found[2] or ""), float(found[3]))
 
 
 def _type(name: str, types: Mapping[str, str]) -> str:
@@ -67,7 +67,7 @@ def _labels(text: str) -> dict[str, str]:
     while at < len(text):
         found = _LABEL.match(text, at)
         if found is None:
-            raise ValueError(f"{shown(text, '')} is no list of labels")
+            raise ValueError(f"{shown(text, '')} is not a list of labels")
         labels[found[1]] = _ESCAPE.sub(lambda one: _ESCAPED.get(one[1], one[1]), found[2])
         at = found.end()
     return labels

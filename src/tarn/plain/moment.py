@@ -7,7 +7,7 @@ from tarn.plain.span import seconds
 
 __all__ = ["since"]
 
-_RIGHT = "Right would be a duration (10m: so long ago) or a time (2026-01-31T12:00:00Z)."
+_RIGHT = "Expected a duration (10m means ten minutes ago) or a time (2026-01-31T12:00:00Z)."
 
 
 def since(given: str, now: float, where: str = "since") -> float:
@@ -28,5 +28,5 @@ def since(given: str, now: float, where: str = "since") -> float:
     try:
         return now - seconds(text, where)
     except ConfigError as error:
-        found = f"'{given}' is no moment"
+        found = f"'{given}' is not a moment"
         raise ConfigError(found, code="TARN-2002", where=where, right=_RIGHT) from error

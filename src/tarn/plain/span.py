@@ -23,7 +23,7 @@ def seconds(given: object, where: str = "timeout") -> float:
         ConfigError: It is neither, or below 0 or beyond a year; the message names *where*.
     """
     unit = UNITS["_s"]
-    right = f"Right would be {unit.example}."
+    right = f"Expected {unit.example}."
     if isinstance(given, str):
         try:
             value = unit.parse(given)
@@ -38,7 +38,7 @@ def seconds(given: object, where: str = "timeout") -> float:
         value = float(min(max(given, -1), LONGEST_S + 1))
     else:
         found = "is missing" if given is None else f"{shown(given, where)} is not a duration"
-        right = f"Right would be {unit.example}, or a number of seconds."
+        right = f"Expected {unit.example}, or a number of seconds."
         raise ConfigError(found, code="TARN-2002", where=where, right=right)
     if not 0 <= value <= LONGEST_S:
         said = given if isinstance(given, str) else f"{value:g}"

@@ -1,8 +1,8 @@
 """Plain data (as YAML gives it) to frozen attrs values, with every problem found at once.
 
 The types of the fields drive it, for the spec and for every provider's settings alike. Nothing is
-converted silently: ``"3"`` is no number, ``3`` is no text, ``yes`` is no word. A field whose name
-ends in a unit takes text with a unit.
+converted silently: ``"3"`` is not a number, ``3`` is not text, ``yes`` is not a word. A field whose
+name ends in a unit takes text with a unit.
 """
 
 import enum
@@ -41,14 +41,14 @@ def structure(cls: type[T], plain: object, path: str = "") -> tuple[T | None, tu
     Raises:
         TypeError: *cls* has a field of a type that plain data cannot give: a fault of its author.
     """
-    reader = _Reader()
+    reader = _StructureReader()
     value = reader.read(cls, plain, path, None)
     if reader.problems:
         return None, tuple(reader.problems)
     return value, ()
 
 
-class _Reader:
+class _StructureReader:
     """Walks types and data side by side; collects problems instead of stopping at the first."""
 
     def __init__(self) -> None:
@@ -63,7 +63,7 @@ class _Reader:
         return self._one(kind, value, path, unit, depth)
 
     def _one(self, kind: Any, value: object, path: str, unit: Unit | None, depth: int) -> Any:
-        """Return *value* as *kind*, which is no union."""
+        """Return *value* as *kind*, which is not a union."""
         if isinstance(value, Doubtful):
             return self._note(doubt(kind, value, path, unit))
         if kind is Any or kind is object:
@@ -97,7 +97,7 @@ class _Reader:
         if isinstance(value, Doubtful):
             return self._note(doubt(object, value, path, unit))
         for member in some:
-            trial = _Reader()
+            trial = _StructureReader()
             result = trial.read(member, value, path, unit, depth + 1)
             if not trial.problems:
                 return result
@@ -118,7 +118,7 @@ class _Reader:
             items = self._items(of, value, path, unit, depth)
             make = origin if origin in (list, frozenset) else tuple
             return items if items is _INVALID else make(items)
-        raise TypeError(f"{path}: plain data cannot give a {kind!r}")
+        raise TypeError(f"{path}: plain data cannot hold a {kind!r}")
 
     def _mapping(self, of: Any, value: object, path: str, unit: Unit | None, depth: int) -> Any:
         if not isinstance(value, Mapping):
@@ -189,7 +189,7 @@ class _Reader:
                 unit = unit_of(key)
                 example = unit.example.split(",")[0] if unit else ""
                 hint = f"Write the unit with the value: '{key_of(key)}: {example}'"
-            step = hint or f"Known here: {', '.join(sorted(known)) or 'nothing'}"
+            step = hint or f"Known keys: {', '.join(sorted(known)) or 'nothing'}"
             self.problems.append(
                 Problem(join(path, str(key)), UNKNOWN_KEY, ": unknown key", "", step)
             )

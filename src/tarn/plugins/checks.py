@@ -7,7 +7,7 @@ import pluggy
 
 from tarn.domain import ClusterSpec
 from tarn.errors import PluginError, TarnError
-from tarn.interfaces import Check, ClientContext, Looked
+from tarn.interfaces import Check, CheckResult, ClientContext
 
 __all__ = ["offered"]
 
@@ -32,7 +32,7 @@ def offered(
             told = PluginError(
                 one.plugin_name,
                 said,
-                next_step=f"Mend it, or set TARN_DISABLED_PLUGINS={one.plugin_name}",
+                next_step=f"Fix it, or set TARN_DISABLED_PLUGINS={one.plugin_name}",
             )
             told.__cause__ = error
             checks = (_failed(one.plugin_name, told),)
@@ -42,7 +42,7 @@ def offered(
 
 def _known(offer: object) -> Check:
     if not isinstance(offer, Check):
-        raise TypeError(f"it offers {offer!r:.80}, which is no Check")
+        raise TypeError(f"it offers {offer!r:.80}, which is not a Check")
     return offer
 
 
@@ -50,5 +50,5 @@ def _failed(plugin: str, error: TarnError) -> Check:
     def look() -> NoReturn:
         raise error
 
-    say: Callable[[], Looked] = look
-    return Check(f"checks of {plugin}", "What this plugin would look at is not known.", say)
+    say: Callable[[], CheckResult] = look
+    return Check(f"checks of {plugin}", "It is not known what this plugin would check.", say)

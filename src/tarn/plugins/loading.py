@@ -58,7 +58,7 @@ def _refuse_wrappers(manager: pluggy.PluginManager) -> None:
                 raise PluginError(
                     implementation.plugin_name,
                     f"{hook.name} is a wrapper",
-                    right="Each plugin is asked for itself, so there is nothing to wrap",
+                    right="Every plugin is called separately, so a wrapper has nothing to wrap",
                 )
 
 
@@ -75,7 +75,7 @@ def _imported(point: EntryPoint) -> object:
         raise PluginError(
             point.name,
             f"cannot be imported from '{point.value}': {type(error).__name__}: {error}",
-            next_step=f"Mend or uninstall it, or set TARN_DISABLED_PLUGINS={point.name}",
+            next_step=f"Fix or uninstall it, or set TARN_DISABLED_PLUGINS={point.name}",
         ) from error
 
 
@@ -91,5 +91,7 @@ def _register(manager: pluggy.PluginManager, plugin: object, name: str) -> None:
 def _broken(manager: pluggy.PluginManager, plugin: object, error: Exception) -> PluginError:
     name = manager.get_name(plugin) or repr(plugin)
     return PluginError(
-        name, str(error).strip(), right="The hooks are those in tarn.hookspecs, written exactly so"
+        name,
+        str(error).strip(),
+        right="The hooks are listed in tarn.hookspecs; their names must match exactly",
     )

@@ -35,7 +35,7 @@ from tarn.plain import Problem, did_you_mean, join, structure
 from tarn.plugins.boundary import guarded
 from tarn.plugins.checks import offered
 from tarn.plugins.kinds import KINDS, Provider, instead
-from tarn.plugins.signals import Needs, needs, problems
+from tarn.plugins.signals import SignalNeeds, needs, problems
 
 __all__ = ["Plugins"]
 
@@ -50,7 +50,7 @@ class Plugins:
         self._claims = self._claimed_schemes()
         for name in SIGNALS.keys() & self.signals.keys():
             owner = self.owner("signal", name)
-            raise PluginError(owner, f"offers the signal '{name}', which is always there")
+            raise PluginError(owner, f"offers the signal '{name}', which is built in")
 
     def _gather(self, kind: str, hook: str) -> Mapping[str, Any]:
         offers: dict[str, Any] = {}
@@ -75,7 +75,7 @@ class Plugins:
         except Exception as error:
             raise PluginError(
                 owner, f"{hook} raised {type(error).__name__}: {error}",
-                next_step=f"Mend it, or set TARN_DISABLED_PLUGINS={owner}",
+                next_step=f"Fix it, or set TARN_DISABLED_PLUGINS={owner}",
             ) from error  # fmt: skip
         if not isinstance(offered, Mapping):
             kind = type(offered).__name__
@@ -195,7 +195,10 @@ class Plugins:
         shown = f"{scheme}://" if scheme else "a path"
         if name is None:
             claimed = ", ".join(f"{known}://" if known else "a path" for known in self._claims)
-            found = f"models.repository: no storage takes {shown} (taken: {claimed or 'nothing'})"
+            found = (
+                f"models.repository: no storage supports {shown} (supported: "
+                f"{claimed or 'nothing'})"
+            )
             near = did_you_mean(scheme, self._claims) if scheme else ""
             raise _missing(scheme or "path", found, near)
         factory = self.storages[name]
@@ -229,7 +232,7 @@ class Plugins:
     ) -> tuple[Any, tuple[Problem, ...]]:
         cls: type[Any] = factory.settings
         if not attrs.has(cls):
-            raise PluginError(self._owner_of(factory), f"settings {cls!r} is no attrs class")
+            raise PluginError(self._owner_of(factory), f"settings {cls!r} is not an attrs class")
         try:
             settings, found = structure(cls, options, where)
         except TypeError as error:
@@ -280,8 +283,8 @@ class Plugins:
             own += self._reads(asked, self.settings(asked, choice.options, join(key, "options")))
         return own
 
-    def needs(self, policy: Factory[ScalingPolicy], settings: Any) -> Needs:
-        """Return which signals *policy* reads with these *settings*, beside those always there."""
+    def needs(self, policy: Factory[ScalingPolicy], settings: Any) -> SignalNeeds:
+        """Return which signals *policy* reads with these *settings*, besides those always there."""
         return needs(self._reads(policy, settings), self.signals)
 
     def families(self, signal: Factory[Signal], settings: Any) -> tuple[str, ...]:
@@ -346,7 +349,9 @@ class Plugins:
             owner = implementation.plugin_name
             for kind, check in self._offer(owner, hook, implementation.function).items():
                 if kinds.setdefault(kind, check) is not check:
-                    raise PluginError(owner, f"offers to examine '{kind}', as another plugin does")
+                    raise PluginError(
+                        owner, f"offers to examine '{kind}', and so does another plugin"
+                    )
         return dict(sorted(kinds.items()))
 
     # -- announcing; the announcer thread calls these, and counts what they raise

@@ -8,7 +8,7 @@ import attrs
 from tarn.domain.signals import SIGNALS
 from tarn.plain import Problem, did_you_mean, shown
 
-__all__ = ["Needs", "family_of", "needs", "problems"]
+__all__ = ["SignalNeeds", "family_of", "needs", "problems"]
 
 _EXPLICIT = "metric/"
 """Before the name of a metric that looks like no metric of Triton: one that a model brings."""
@@ -18,7 +18,7 @@ _GPU_MEMORY = re.compile(r"(nv_)?gpu_memory_.*")
 
 
 @attrs.frozen
-class Needs:
+class SignalNeeds:
     """What a policy reads, and what of it is not always there."""
 
     plugins: tuple[str, ...] = ()
@@ -42,12 +42,12 @@ def family_of(name: str) -> str | None:
     return family if plain or name.startswith(_EXPLICIT) else None
 
 
-def needs(names: Iterable[str], offered: Collection[str]) -> Needs:
+def needs(names: Iterable[str], offered: Collection[str]) -> SignalNeeds:
     """Sort *names*, of which `problems` found none wrong; *offered* are the signals of plugins."""
     every = tuple(dict.fromkeys(names))
     beside = [name for name in every if name not in SIGNALS]
     families = ((name, family_of(name)) for name in beside if name not in offered)
-    return Needs(
+    return SignalNeeds(
         tuple(name for name in beside if name in offered),
         tuple((name, family) for name, family in families if family is not None),
         every,
@@ -90,7 +90,7 @@ def _memory(name: str, where: str) -> Problem:
     return Problem(
         where,
         "TARN-2002",
-        f": the signal {shown(name, '')} is GPU memory, which says nothing of the load: frameworks "
-        "keep what they once took, so it never falls when a fleet may shrink",
+        f": the signal {shown(name, '')} is GPU memory, which does not show the load: "
+        "frameworks keep the memory that they once took, so it does not fall when load does",
         "A signal of the load, such as offered_load, in_flight, queue_time or gpu_utilization",
     )

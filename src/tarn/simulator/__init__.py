@@ -7,7 +7,7 @@ runtime, the clock and Triton are modelled (`tarn.simulator.world`, `tarn.simula
 
 from tarn.simulator.entrant import Entrant, enter
 from tarn.simulator.families import FAMILIES, generated
-from tarn.simulator.model import Model
+from tarn.simulator.model import WorldModel
 from tarn.simulator.replay import simulate
 from tarn.simulator.rivals import RIVALS
 from tarn.simulator.run import Run, Summary
@@ -17,10 +17,10 @@ __all__ = [
     "FAMILIES",
     "RIVALS",
     "Entrant",
-    "Model",
     "Run",
     "Summary",
     "Trace",
+    "WorldModel",
     "enter",
     "generated",
     "simulate",

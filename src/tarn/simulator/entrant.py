@@ -8,7 +8,7 @@ from tarn.control.probe import Families
 from tarn.control.scaling import Scaling, scaling
 from tarn.domain import ClusterSpec
 from tarn.domain.plugin_signals import PluginSignals
-from tarn.domain.signals import Kept
+from tarn.domain.signals import SignalSelection
 from tarn.errors import ProviderMissingError
 from tarn.interfaces import MasterContext
 from tarn.plain import did_you_mean
@@ -42,7 +42,7 @@ def enter(
 
     Raises:
         ConfigErrors: *options* cannot be meant.
-        ProviderMissingError: Nobody offers the policy, and it is no rival.
+        ProviderMissingError: Nobody offers the policy, and it is not a rival.
     """
     given = spec.scaling
     if use is None or use == given.use:
@@ -56,7 +56,7 @@ def enter(
         raise ProviderMissingError(
             use,
             f"there is no policy '{use}'",
-            right=f"Right would be one of {', '.join(known)}",
+            right=f"Expected one of {', '.join(known)}",
             next_step=did_you_mean(use, known),
         )
     factory = plugins.choose("scaling", use, "scaling.use")
@@ -75,6 +75,6 @@ def _rival(
 
     def make(context: MasterContext) -> Scaling:
         policy = rival.factory.create(settings, context)
-        return Scaling(policy, PluginSignals(), Kept(), Families())
+        return Scaling(policy, PluginSignals(), SignalSelection(), Families())
 
     return Entrant(use, guarded, make)

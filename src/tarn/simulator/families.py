@@ -1,6 +1,6 @@
 """Loads to compare policies by: five families, each trace made from a seed alone.
 
-A trace has one row a second. Whatever the family, the rate carries a slow unrest of some percent,
+A trace has one row a second. In every family the rate carries a slow unrest of some percent,
 as real loads do; the chance of single requests is part of the queueing law, not of the trace.
 """
 

@@ -5,14 +5,14 @@ import random
 import attrs
 from attrs.validators import ge, gt, in_, optional
 
-__all__ = ["Model"]
+__all__ = ["WorldModel"]
 
 _DAWN = 1_767_571_200.0  # 2026-01-05T00:00:00Z, a Monday
 
 
 @attrs.frozen
-class Model:
-    """The world in numbers; it is all that a simulation knows beside the spec and the trace."""
+class WorldModel:
+    """The world in numbers; it is all that a simulation knows besides the spec and the trace."""
 
     slots: int = attrs.field(default=16, validator=ge(1))
     """Requests that one instance executes at once."""

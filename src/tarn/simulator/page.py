@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from html import escape
 
-from tarn.simulator.panels import LOAD_COLOUR, Line, Panel, panels, ticks
+from tarn.simulator.panels import LOAD_COLOUR, Curve, Panel, panels, ticks
 from tarn.simulator.run import HEADS, Run
 
 __all__ = ["figure", "page"]
@@ -78,7 +78,7 @@ def _panel(panel: Panel, end_s: float) -> str:
     )
 
 
-def _curve(line: Line, top: float, end_s: float) -> str:
+def _curve(line: Curve, top: float, end_s: float) -> str:
     wide, high = _WIDTH - _LEFT - _RIGHT, _HEIGHT - _TOP - _BOTTOM
     points = [
         (_LEFT + wide * t_s / max(end_s, 1e-9), _TOP + high * (1 - value / top))

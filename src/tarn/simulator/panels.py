@@ -7,7 +7,7 @@ import attrs
 
 from tarn.simulator.run import Run
 
-__all__ = ["COLOURS", "LOAD_COLOUR", "Line", "Panel", "panels", "ticks"]
+__all__ = ["COLOURS", "LOAD_COLOUR", "Curve", "Panel", "panels", "ticks"]
 
 COLOURS = ("#2563eb", "#d97706", "#8b5cf6", "#16a34a", "#dc2626", "#0891b2")
 """Of the runs, in their order; they are told apart on light and dark."""
@@ -17,7 +17,7 @@ _POINTS = 700
 
 
 @attrs.frozen
-class Line:
+class Curve:
     """One curve."""
 
     name: str
@@ -34,7 +34,7 @@ class Panel:
     """One drawing with its own vertical axis, which begins at zero."""
 
     title: str
-    lines: tuple[Line, ...]
+    lines: tuple[Curve, ...]
     top: float
     """Greatest value."""
 
@@ -87,7 +87,7 @@ def _summed(run: Run) -> list[float]:
     return sums
 
 
-def _panel(title: str, lines: Sequence[Line]) -> Panel:
+def _panel(title: str, lines: Sequence[Curve]) -> Panel:
     top = max((value for line in lines for value in line.values), default=0.0)
     return Panel(title, tuple(lines), ticks(top)[-1])
 
@@ -100,9 +100,9 @@ def _line(  # noqa: PLR0913 (a curve and its looks)
     *,
     stepped: bool = False,
     faint: bool = False,
-) -> Line:
+) -> Curve:
     t_s, kept = _thinned(run.t_s, values)
-    return Line(name, colour, t_s, kept, stepped, faint)
+    return Curve(name, colour, t_s, kept, stepped, faint)
 
 
 def _thinned(

@@ -20,19 +20,19 @@ from tarn.domain import (
     Unknown,
     Wish,
 )
+from tarn.domain.apply_command import apply_command
 from tarn.domain.fleet import Fleet, Rules
 from tarn.domain.instance import id_of
 from tarn.domain.memory import begin
-from tarn.domain.obey import obey
 from tarn.domain.signals import Signals, fleet_view
-from tarn.domain.tick import Seen, tick
+from tarn.domain.tick import Observation, tick
 from tarn.domain.wishes import runtime_wish
 from tarn.interfaces import MasterContext, Paths
 from tarn.simulator.entrant import Entrant
-from tarn.simulator.model import Model
-from tarn.simulator.run import Run, Waits
+from tarn.simulator.model import WorldModel
+from tarn.simulator.run import Run, WaitTimes
 from tarn.simulator.trace import Trace
-from tarn.simulator.world import Passed, World, running
+from tarn.simulator.world import StepResult, World, running
 
 __all__ = ["simulate"]
 
@@ -41,13 +41,13 @@ _EPOCH = Epoch(1, 1)
 _NOWHERE = Path("/nonexistent")
 
 
-def simulate(entrant: Entrant, trace: Trace, model: Model | None = None) -> Run:
+def simulate(entrant: Entrant, trace: Trace, model: WorldModel | None = None) -> Run:
     """Return what *entrant* makes of *trace*; the same arguments make the same run.
 
     Nothing is read, written or waited for; a policy that raises keeps the size, as in a master,
     and `Run.silences` says so.
     """
-    return _Simulation(entrant, model or Model()).run(trace)
+    return _Simulation(entrant, model or WorldModel()).run(trace)
 
 
 class _Row(NamedTuple):
@@ -79,7 +79,7 @@ class _Clock:
 class _Simulation:
     """One master and its world."""
 
-    def __init__(self, entrant: Entrant, model: Model) -> None:
+    def __init__(self, entrant: Entrant, model: WorldModel) -> None:
         self._name, spec = entrant.name, entrant.spec
         self._model = model
         self._rules = Rules(spec, _HASH)
@@ -138,7 +138,7 @@ class _Simulation:
             queue=tuple(row.queue for row in rows),
             queue_s=tuple(row.queue_s for row in rows),
             utilization=tuple(row.utilization for row in rows),
-            waits=Waits.of(waits),
+            waits=WaitTimes.of(waits),
             lost=lost,
             decisions=tuple(self._decisions),
             silences=dict(self._silences),
@@ -179,7 +179,7 @@ class _Simulation:
     def _tick(self, now_s: float, readings: Mapping[str, Reading]) -> None:
         before = self._fleet
         self._facts = self._world.facts()
-        seen = Seen(now_s, self._clock.at(), self._facts, readings, wish=self._answer)
+        seen = Observation(now_s, self._clock.at(), self._facts, readings, wish=self._answer)
         self._fleet = tick(before, seen, self._rules)
         if self._fleet.decisions is not before.decisions:
             self._decisions += _newer(before, self._fleet)
@@ -199,18 +199,18 @@ class _Simulation:
         wish = runtime_wish(self._fleet, (self._launch,), self._fleet.next_number)
         if (wish.want, wish.stop) != self._wished:
             self._wished = (wish.want, wish.stop)
-            self._world.obey(wish)
+            self._world.apply_wish(wish)
 
     def _hear(self, now_s: float) -> None:
         """Say who waits outside, as clients and the load balancer do."""
         waiting = self._world.waiting
         if waiting:
             demand = Demand("the clients", waiting)
-            self._fleet, _ = obey(
+            self._fleet, _ = apply_command(
                 self._fleet, demand, self._rules, now_s=now_s, at=self._clock.at()
             )
 
-    def _row(self, rate: float, passed: Passed) -> "_Row":
+    def _row(self, rate: float, passed: StepResult) -> "_Row":
         requests = sum(count for _, count in passed.waits)
         waited = sum(seconds * count for seconds, count in passed.waits)
         return _Row(

@@ -10,7 +10,7 @@ import attrs
 from tarn.domain import Decision
 from tarn.plain import amount_text
 
-__all__ = ["FLAP_S", "HEADS", "Run", "Summary", "Waits", "flaps"]
+__all__ = ["FLAP_S", "HEADS", "Run", "Summary", "WaitTimes", "flaps"]
 
 FLAP_S = 600.0
 """A change of size that is followed by the opposite one within so long is a flap."""
@@ -21,15 +21,15 @@ HEADS = (
 
 
 @attrs.frozen
-class Waits:
+class WaitTimes:
     """How long requests waited: (seconds, how many of them), by time."""
 
     seconds: tuple[float, ...] = attrs.field(repr=False)
     requests: tuple[float, ...] = attrs.field(repr=False)
-    """Summed up: how many waited no longer than the seconds beside."""
+    """Summed up: how many waited no longer than the seconds next to it."""
 
     @classmethod
-    def of(cls, waits: Iterable[tuple[float, float]]) -> "Waits":
+    def of(cls, waits: Iterable[tuple[float, float]]) -> "WaitTimes":
         """Return *waits*, each (seconds waited, requests), by time."""
         ordered = sorted(waits)
         return cls(
@@ -93,7 +93,7 @@ class Run:
     """Mean seconds that requests waited which arrived in each step; 0 where none did."""
     utilization: tuple[float, ...] = attrs.field(repr=False)
     """Mean share of busy slots over the instances in the view."""
-    waits: Waits = attrs.field(repr=False)
+    waits: WaitTimes = attrs.field(repr=False)
     lost: float
     decisions: tuple[Decision, ...] = attrs.field(repr=False)
     """Every change of the size with its reason, the first size included."""
@@ -183,7 +183,7 @@ class Run:
 def flaps(moments: Sequence[float], sizes: Sequence[int]) -> int:
     """Count the changes of *sizes* that were followed by the opposite one within `FLAP_S`.
 
-    Only the next change counts: up, up, down is one flap. The first size is no change.
+    Only the next change counts: up, up, down is one flap. The first size is not a change.
     """
     found, before, before_s = 0, 0, 0.0
     for place in range(1, len(sizes)):

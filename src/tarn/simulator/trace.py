@@ -15,13 +15,13 @@ from tarn.errors import ConfigError
 __all__ = ["COLUMNS", "Trace"]
 
 COLUMNS = ("t_s", "requests_per_s")
-_RIGHT = "Right would be a line like '60,125.5': seconds since the first line, requests per second"
-_HEADER = "Right would be the first line 't_s,requests_per_s'"
+_RIGHT = "Expected a line like '60,125.5': seconds since the first line, requests per second"
+_HEADER = "Expected the first line 't_s,requests_per_s'"
 
 
 def _ascending(_trace: "Trace", _field: object, moments: tuple[float, ...]) -> None:
     if len(moments) < 2:  # noqa: PLR2004 (a span has two ends)
-        raise ValueError("a trace needs two moments at least: the last one says when it ends")
+        raise ValueError("a trace needs at least two moments: the last one says when it ends")
     if any(later <= earlier for earlier, later in pairwise(moments)):
         raise ValueError("the moments of a trace must grow")
 
@@ -83,7 +83,7 @@ class Trace:
             raise ConfigError(
                 f"the trace cannot be read: {error}",
                 where=str(path),
-                right="Right would be a CSV file with the columns t_s and requests_per_s",
+                right="Expected a CSV file with the columns t_s and requests_per_s",
             ) from error
 
     @classmethod
@@ -106,8 +106,8 @@ class Trace:
             raise ConfigError(
                 f"a {type(source).__name__} without the columns {' and '.join(COLUMNS)}",
                 where=name,
-                right="Right would be {'t_s': [0, 60], 'requests_per_s': [10, 0]}, a frame with "
-                "these columns, or the path of a CSV file",
+                right="Expected {'t_s': [0, 60], 'requests_per_s': [10, 0]}, a frame with these "
+                "columns, or the path of a CSV file",
             ) from error
         if len(columns[0]) != len(columns[1]):
             raise ConfigError(
@@ -137,7 +137,7 @@ class Trace:
             raise ConfigError(
                 f"{len(read)} rows of numbers",
                 where=where,
-                right="Two are needed at least: each rate holds until the next row's t_s, and the "
+                right="At least two are needed: each rate holds until the next row's t_s, and the "
                 "last row ends the trace",
             )
         moments, rates = zip(*read, strict=True)
@@ -166,7 +166,7 @@ def _numbers(row: Iterable[Any], where: str) -> tuple[float, float]:
         try:
             number = float(value)
         except (TypeError, ValueError) as error:
-            found = f"{column} = {value!r} is no number"
+            found = f"{column} = {value!r} is not a number"
             raise ConfigError(found, where=where, right=_RIGHT) from error
         if not math.isfinite(number):
             raise ConfigError(f"{column} = {value!r} is not finite", where=where, right=_RIGHT)
@@ -184,7 +184,7 @@ def _growing(rows: Iterable[tuple[float, float]], where: str) -> Iterator[tuple[
             raise ConfigError(
                 f"t_s = {moment_s:g} comes after t_s = {before:g}",
                 where=f"{where}, row {place + 1} of numbers",
-                right="Right would be moments that grow from row to row",
+                right="Expected moments that grow from row to row",
             )
         before = moment_s
         yield moment_s, rate

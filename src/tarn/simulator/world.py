@@ -16,27 +16,27 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 import attrs
 
 from tarn.domain import (
-    Asked,
     Ended,
     Endpoint,
     ExitStatus,
     Fact,
     Known,
     ModelState,
+    Pending,
     Reading,
     Running,
     RuntimeWish,
     Unknown,
 )
-from tarn.domain.outcomes import RequestCounts, Tested
-from tarn.simulator.model import Model
+from tarn.domain.outcomes import RequestCounts, TestResult
+from tarn.simulator.model import WorldModel
 from tarn.simulator.queueing import Queueing
 
-__all__ = ["Passed", "World"]
+__all__ = ["StepResult", "World"]
 
 _MODELS = Known((ModelState("model", "READY"),))
 _LIVE = Known(True)  # noqa: FBT003 (the value of a sample)
-_ABSENT = Unknown("its process has yet to answer")
+_ABSENT = Unknown("its process has not answered yet")
 _QUIET = 0.05
 """An instance without arrivals counts as quiet below so many requests: a fluid never ends."""
 _US = 1e6
@@ -62,7 +62,7 @@ class _Triton:
     request_us: float = 0.0
     end: ExitStatus | None = None
     fact: Fact | None = None
-    """What is said of it; None: it must be made anew."""
+    """What is said of it; None: it must be made again."""
     reading: Reading | None = None
     sick: str = ""
     """``failing`` or ``stalled``; empty while it is well."""
@@ -72,7 +72,7 @@ class _Triton:
 
 
 @attrs.frozen
-class Passed:
+class StepResult:
     """What one step brought."""
 
     waits: tuple[tuple[float, float], ...]
@@ -92,7 +92,7 @@ class World:
         running: Instances that serve from the beginning.
     """
 
-    def __init__(self, model: Model, running: Iterable[Running] = ()) -> None:
+    def __init__(self, model: WorldModel, running: Iterable[Running] = ()) -> None:
         self._model = model
         self._law = Queueing(model.slots, model.service_s, model.step_s)
         self._tritons: dict[str, _Triton] = {}
@@ -121,7 +121,7 @@ class World:
 
     # What the master sees and asks.
 
-    def obey(self, wish: RuntimeWish) -> None:
+    def apply_wish(self, wish: RuntimeWish) -> None:
         """Take in what should run and what should stop."""
         named = {instance_id for instance_id, _ in wish.want} | wish.stop
         for triton in [t for t in self._tritons.values() if t.end and t.id not in named]:
@@ -144,7 +144,7 @@ class World:
     ) -> Mapping[str, Reading]:
         """Return what a scrape at *now_s* says.
 
-        With *anew* of every instance; else only of those that are not in the view (they start, or
+        With *again* of every instance; else only of those that are not in the view (they start, or
         leave), the others as they were read last. *tested* ones were sent a test request.
         """
         if anew:
@@ -167,7 +167,7 @@ class World:
             if triton.granted_s is None and triton.end is None:
                 self._maybe_grant(triton, now_s)
 
-    def pass_step(self, view: Iterable[str], rate: float, now_s: float) -> Passed:
+    def pass_step(self, view: Iterable[str], rate: float, now_s: float) -> StepResult:
         """Let one step go by, in which *rate* requests per second arrive for the *view*."""
         step_s = self._model.step_s
         members = [
@@ -188,7 +188,9 @@ class World:
         waits += self._given_up(now_s + step_s)
         busy = sum(triton.utilization for triton in members)
         lost, self._lost = self._lost, 0.0
-        return Passed(tuple(waits), self._pending(), busy / len(members) if members else 0.0, lost)
+        return StepResult(
+            tuple(waits), self._pending(), busy / len(members) if members else 0.0, lost
+        )
 
     def _poured(
         self, members: list[_Triton], arrived: float, now_s: float
@@ -250,7 +252,7 @@ class World:
         room = self._model.room
         if room is not None and held >= room:
             waits_for = f"no node has room ({held} of {room} places are used)"
-            triton.fact = Asked(triton.id, triton.spec_hash, waits_for)
+            triton.fact = Pending(triton.id, triton.spec_hash, waits_for)
         elif self._grants >= 1:
             self._grants -= 1
             triton.granted_s = now_s
@@ -316,7 +318,7 @@ class World:
         tested = None
         if triton.tests:
             said = _SAID[triton.sick]
-            tested = Tested(now_s - self._model.step_s, not said, said, triton.tests)
+            tested = TestResult(now_s - self._model.step_s, not said, said, triton.tests)
         return Reading(
             triton.id,
             now_s,
@@ -332,7 +334,7 @@ def _said(triton: _Triton) -> Fact:
     if triton.end is not None:
         return Ended(triton.id, triton.spec_hash, triton.end)
     if triton.granted_s is None:
-        return Asked(triton.id, triton.spec_hash)
+        return Pending(triton.id, triton.spec_hash)
     return running(triton.id, triton.spec_hash)
 
 
@@ -359,4 +361,4 @@ def _level(heights: list[float], amount: float) -> float:
         total += height
         if count == len(filled) or total / count <= filled[count]:
             return total / count
-    raise AssertionError("there is a vessel")
+    raise AssertionError("there is a container")

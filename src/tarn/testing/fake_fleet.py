@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from tarn.testing.fake_http import FakeServer
-from tarn.testing.fake_state import FakeModel, State
+from tarn.testing.fake_state import FakeModel, FakeTritonState
 
 if TYPE_CHECKING:
     from tarn.domain import Endpoint
@@ -102,7 +102,7 @@ def main() -> None:
 
 
 async def _serve(count: int) -> None:
-    servers = [FakeServer(State([FakeModel("echo")])) for _ in range(count)]
+    servers = [FakeServer(FakeTritonState([FakeModel("echo")])) for _ in range(count)]
     for server in servers:
         await server.load(server.state.models["echo"])
         await server.listen()

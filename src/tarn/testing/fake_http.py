@@ -6,7 +6,7 @@ import functools
 import json
 from collections.abc import Awaitable, Callable, Mapping
 
-from tarn.testing.fake_state import FakeModel, State, metrics_text, part
+from tarn.testing.fake_state import FakeModel, FakeTritonState, metrics_text, part
 from tarn.testing.fake_tensors import BadRequest, echo
 
 __all__ = ["FakeServer"]
@@ -14,7 +14,7 @@ __all__ = ["FakeServer"]
 _TEXTS = {200: "OK", 400: "Bad Request", 404: "Not Found", 405: "Method Not Allowed"}
 
 
-class Answer:
+class FakeResponse:
     """What goes back: a status, a body, and what the head says of it."""
 
     def __init__(
@@ -40,7 +40,7 @@ class Answer:
         return f"{head}Transfer-Encoding: chunked\r\n\r\n".encode() + chunks + b"0\r\n\r\n"
 
 
-_NOT_FOUND = Answer(404, b'{"error":"Not Found"}')
+_NOT_FOUND = FakeResponse(404, b'{"error":"Not Found"}')
 
 
 _TURNS = 3
@@ -61,9 +61,9 @@ async def _body(reader: asyncio.StreamReader, headers: Mapping[str, str]) -> byt
 
 
 class FakeServer:
-    """Serves one `State` on two ports; every method runs on one asyncio loop."""
+    """Serves one `FakeTritonState` on two ports; every method runs on one asyncio loop."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: FakeTritonState) -> None:
         self.state = state
         self.http_port = self.metrics_port = 0
         self.requests: list[tuple[str, str, bytes]] = []
@@ -151,7 +151,7 @@ class FakeServer:
     # -- wire --------------------------------------------------------------------------------
 
     async def _bind(
-        self, host: str, port: int, name: str, route: "Callable[..., Awaitable[Answer]]"
+        self, host: str, port: int, name: str, route: "Callable[..., Awaitable[FakeResponse]]"
     ) -> int:
         async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
@@ -181,7 +181,7 @@ class FakeServer:
         self,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
-        route: "Callable[..., Awaitable[Answer]]",
+        route: "Callable[..., Awaitable[FakeResponse]]",
     ) -> bool:
         head = await reader.readuntil(b"\r\n\r\n")
         first, *lines = head.decode("latin-1").split("\r\n")
@@ -203,16 +203,16 @@ class FakeServer:
 
     async def _metrics(
         self, method: str, path: str, headers: Mapping[str, str], body: bytes
-    ) -> Answer:
+    ) -> FakeResponse:
         if path != "/metrics":
-            return Answer(404)
+            return FakeResponse(404)
         self.looks += 1
         text = self.state.metrics if self.state.metrics is not None else metrics_text(self.state)
-        return Answer(200, text, "text/plain; charset=utf-8")
+        return FakeResponse(200, text, "text/plain; charset=utf-8")
 
     async def _route(  # noqa: PLR0911 (one for each part of its API)
         self, method: str, path: str, headers: Mapping[str, str], body: bytes
-    ) -> Answer:
+    ) -> FakeResponse:
         parts = path.partition("?")[0].strip("/").split("/")
         name, value = self.state.restricted.get(part(parts), ("", ""))
         if name and headers.get(name) != value:
@@ -235,11 +235,11 @@ class FakeServer:
                 return await self._change(name, verb)
         return _NOT_FOUND
 
-    def _look(self, parts: list[str]) -> Answer | None:
+    def _look(self, parts: list[str]) -> FakeResponse | None:
         match parts:
             case ["v2", "health", "live" | "ready" as what]:
                 good = self.state.live if what == "live" else self.state.is_ready
-                return Answer(200 if good else 400)
+                return FakeResponse(200 if good else 400)
             case ["v2"]:
                 return _json(_server(self.state))
             case ["v2", "repository", "index"]:
@@ -248,12 +248,16 @@ class FakeServer:
 
     async def _model(
         self, name: str, rest: list[str], headers: Mapping[str, str], body: bytes
-    ) -> Answer:
+    ) -> FakeResponse:
         model = self.state.models.get(name)
         what = "/".join(rest[2:] if rest[:1] == ["versions"] else rest)
         serving = model is not None and model.state == "READY"
         if what == "ready":
-            return Answer(200) if serving else Answer(400, b'{"error":"Model version not ready"}')
+            return (
+                FakeResponse(200)
+                if serving
+                else FakeResponse(400, b'{"error":"Model version not ready"}')
+            )
         if model is None or not serving:
             why = "is not found" if model is None else "has no available versions"
             kind = "text/plain" if what == "infer" else "application/json"  # seen on 2.51
@@ -263,7 +267,9 @@ class FakeServer:
         told = {"": model.metadata, "config": model.config, "stats": model.stats_answer}
         return _json(told[what]()) if what in told else _NOT_FOUND
 
-    async def _infer(self, model: FakeModel, headers: Mapping[str, str], body: bytes) -> Answer:
+    async def _infer(
+        self, model: FakeModel, headers: Mapping[str, str], body: bytes
+    ) -> FakeResponse:
         loop = asyncio.get_running_loop()
         length = headers.get("inference-header-content-length")
         slots = self._slots.setdefault(model.name, asyncio.Semaphore(model.instances))
@@ -288,9 +294,9 @@ class FakeServer:
             self._one_ended.set()
         model.succeeded(began_s - asked_s, loop.time() - began_s)
         kind = "application/json" if json_length is None else "application/octet-stream"
-        return Answer(200, text, kind, json_length)
+        return FakeResponse(200, text, kind, json_length)
 
-    def _settings(self, name: str, kind: str, body: bytes) -> Answer:
+    def _settings(self, name: str, kind: str, body: bytes) -> FakeResponse:
         """Change some settings, and answer all; null unsets one, as for Triton's trace settings."""
         if name and name not in self.state.models:
             return _error(400, f"Request for unknown model : {name}")
@@ -301,7 +307,7 @@ class FakeServer:
             del kept[unset]
         return _json(kept)
 
-    async def _change(self, name: str, verb: str) -> Answer:
+    async def _change(self, name: str, verb: str) -> FakeResponse:
         model = self.state.models.get(name)
         if model is None and verb == "load":
             return _error(500, f"failed to load '{name}', failed to poll from model repository")
@@ -325,15 +331,15 @@ class FakeServer:
         model.state, model.reason = "UNAVAILABLE", "unloaded"
 
 
-def _server(state: State) -> dict[str, object]:
+def _server(state: FakeTritonState) -> dict[str, object]:
     extensions = ["model_repository", "model_configuration", "binary_tensor_data", "statistics"]
     return {"name": state.server_id, "version": state.version, "extensions": extensions}
 
 
-def _json(value: object, status: int = 200) -> Answer:
+def _json(value: object, status: int = 200) -> FakeResponse:
     body = b"" if value is None else json.dumps(value, separators=(",", ":")).encode()
-    return Answer(status, body, "application/json")
+    return FakeResponse(status, body, "application/json")
 
 
-def _error(status: int, text: str, kind: str = "application/json") -> Answer:
-    return Answer(status, _json({"error": text}).body, kind)
+def _error(status: int, text: str, kind: str = "application/json") -> FakeResponse:
+    return FakeResponse(status, _json({"error": text}).body, kind)

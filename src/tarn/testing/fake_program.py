@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from tarn.testing.fake_http import FakeServer
-from tarn.testing.fake_state import FakeModel, State
+from tarn.testing.fake_state import FakeModel, FakeTritonState
 
 __all__ = ["main", "options"]
 
@@ -51,7 +51,7 @@ def main() -> NoReturn:
 
 async def _serve(given: Mapping[str, list[str]], environ: Mapping[str, str]) -> int:
     models, crash = _models(given, environ)
-    state = State(models)
+    state = FakeTritonState(models)
     state.server_id = given.get("id", [state.server_id])[-1]
     state.restricted = _restricted(given.get("http-restricted-api", []))
     server = FakeServer(state)

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable
 
-__all__ = ["FakeModel", "State", "metrics_text", "part"]
+__all__ = ["FakeModel", "FakeTritonState", "metrics_text", "part"]
 
 VERSION = "2.51.0"
 
@@ -191,7 +191,7 @@ class FakeModel:
         return [(plain, values[family])]
 
 
-class State:
+class FakeTritonState:
     """One fake server; a test may set any attribute at any time."""
 
     def __init__(self, models: Iterable[FakeModel] = (), *, version: str = VERSION) -> None:
@@ -232,7 +232,7 @@ class State:
         return all(model.state != "LOADING" for model in self.models.values())
 
 
-def metrics_text(state: State) -> bytes:
+def metrics_text(state: FakeTritonState) -> bytes:
     """Return the metrics in Triton's form and order; a family without lines is left out."""
     lines = []
     minor = int(state.version.split(".")[1])

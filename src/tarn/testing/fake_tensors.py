@@ -39,7 +39,7 @@ def echo(model: str, body: bytes, json_length: int | None) -> tuple[bytes, int |
     (``Inference-Header-Content-Length``) is understood, and given when the request asks for it.
 
     Raises:
-        BadRequest: *body* is no inference request.
+        BadRequest: *body* is not an inference request.
     """
     head, tail = (body, b"") if json_length is None else (body[:json_length], body[json_length:])
     asked, inputs = _parsed(head)

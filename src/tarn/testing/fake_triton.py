@@ -24,7 +24,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from tarn.testing.fake_http import FakeServer
-from tarn.testing.fake_state import FakeModel, State
+from tarn.testing.fake_state import FakeModel, FakeTritonState
 
 if TYPE_CHECKING:
     from tarn.domain import Endpoint
@@ -55,7 +55,7 @@ class FakeTriton:
         version: str = "2.51.0",
     ) -> None:
         named = [FakeModel(m) if isinstance(m, str) else m for m in models or ("echo",)]
-        self.state = State(named, version=version)
+        self.state = FakeTritonState(named, version=version)
         self._wanted_ports = (http_port, metrics_port)
         self._loop = asyncio.new_event_loop()
         self._server = FakeServer(self.state)
@@ -97,7 +97,7 @@ class FakeTriton:
 
     @property
     def requests(self) -> list[tuple[str, str, bytes]]:
-        """(method, path, body) of what came beside health, index and metrics."""
+        """(method, path, body) of what came besides health, index and metrics."""
         return self._server.requests
 
     @property

@@ -14,7 +14,6 @@ from tarn.control.snapshot import Follower, Snapshot
 from tarn.domain import (
     PLACED,
     Applied,
-    Asked,
     ClusterState,
     Decision,
     DiscoveryView,
@@ -26,15 +25,16 @@ from tarn.domain import (
     Fact,
     FleetView,
     Instance,
+    InstanceState,
     Known,
     Limits,
     Member,
     Pause,
+    Pending,
     Principal,
     Running,
     Sample,
     SavedState,
-    State,
     StubEnded,
     Unknown,
 )
@@ -151,7 +151,9 @@ events = st.builds(
 
 
 @st.composite
-def instances(draw: st.DrawFn, states: frozenset[State] = frozenset(State)) -> Instance:
+def instances(
+    draw: st.DrawFn, states: frozenset[InstanceState] = frozenset(InstanceState)
+) -> Instance:
     """Draw one instance in one of *states*."""
     state = draw(st.sampled_from(sorted(states)))
     placed = state in PLACED
@@ -166,13 +168,13 @@ def instances(draw: st.DrawFn, states: frozenset[State] = frozenset(State)) -> I
         container_id=draw(instance_ids) if placed else None,
         node="nm-1" if placed else None,
         endpoint=draw(endpoints) if placed else None,
-        serving=state is State.READY,
+        serving=state is InstanceState.READY,
         models=tuple(sorted(draw(st.lists(_models, max_size=2, unique_by=lambda m: m[0])))),
         busy=draw(samples(numbers)) if placed else Unknown("not scraped yet"),
-        ready_s=requested_s if state is State.READY else None,
-        suspect=draw(st.just("") | _words) if state is State.READY else "",
-        condemned=state is State.DRAINING and draw(st.booleans()),
-        stop_posted=state is State.DRAINING and draw(st.booleans()),
+        ready_s=requested_s if state is InstanceState.READY else None,
+        suspect=draw(st.just("") | _words) if state is InstanceState.READY else "",
+        condemned=state is InstanceState.DRAINING and draw(st.booleans()),
+        stop_posted=state is InstanceState.DRAINING and draw(st.booleans()),
     )
 
 
@@ -180,7 +182,7 @@ _models = st.tuples(_words, st.sampled_from(("READY", "LOADING", "UNAVAILABLE"))
 
 
 def fleets(
-    states: frozenset[State] = frozenset(State),
+    states: frozenset[InstanceState] = frozenset(InstanceState),
 ) -> st.SearchStrategy[tuple[Instance, ...]]:
     """Return fleets sorted by unique id, the empty one included."""
     drawn = st.lists(instances(states), max_size=_MOST_INSTANCES, unique_by=lambda i: i.id)
@@ -254,7 +256,7 @@ _exits = st.builds(
     st.booleans(),
     st.booleans(),
 )
-_asked = st.builds(Asked, instance_ids, _hashes, texts)
+_asked = st.builds(Pending, instance_ids, _hashes, texts)
 _running = st.builds(
     Running,
     instance_ids,
@@ -317,8 +319,8 @@ _followers = st.builds(
 @st.composite
 def snapshots(draw: st.DrawFn) -> Snapshot:
     """Draw a picture whose view holds exactly the instances that are in it."""
-    over = frozenset({State.STOPPED, State.FAILED})
-    alive = draw(fleets(frozenset(State) - over))
+    over = frozenset({InstanceState.STOPPED, InstanceState.FAILED})
+    alive = draw(fleets(frozenset(InstanceState) - over))
     epoch = draw(epochs)
     return Snapshot(
         at=draw(_wall),

@@ -42,7 +42,7 @@ from tarn.triton.metrics import (
     QUEUE_US,
     REQUEST_US,
     SUCCESS,
-    Metrics,
+    TritonMetrics,
     labels,
 )
 
@@ -72,14 +72,14 @@ class Activity:
     """Monotonic second from which unmoved counters mean idleness."""
     moved_s: float
     """Monotonic second of the newest scrape that differed from the one before."""
-    seen: Metrics = attrs.field(repr=False)
-    work: Metrics = attrs.field(repr=False)
+    seen: TritonMetrics = attrs.field(repr=False)
+    work: TritonMetrics = attrs.field(repr=False)
     """What was seen, without the ensembles."""
 
 
 def observe(
     before: Activity | None,
-    seen: Metrics,
+    seen: TritonMetrics,
     now_s: float,
     ensembles: Collection[str] = (),
 ) -> Activity:
@@ -116,7 +116,7 @@ def observe(
 
 
 def _pending(
-    before: Activity | None, seen: Metrics, now_s: float, *, moved: bool, quiet: bool
+    before: Activity | None, seen: TritonMetrics, now_s: float, *, moved: bool, quiet: bool
 ) -> Sample[float]:
     told = seen.total(PENDING)
     if isinstance(told, Known) or not _is_old(seen):
@@ -130,14 +130,14 @@ def _pending(
     return Known(_per_second(before, now_s, _growth(before.work, seen, QUEUE_US)))
 
 
-def _is_old(seen: Metrics) -> bool:
+def _is_old(seen: TritonMetrics) -> bool:
     """Say whether this Triton counts requests, and has no gauge for those that wait."""
     absent = PENDING not in seen.series and PENDING not in seen.unreadable
     return absent and isinstance(seen.total(QUEUE_US), Known)
 
 
 def _executing(
-    before: Activity | None, seen: Metrics, now_s: float, *, moved: bool, quiet: bool
+    before: Activity | None, seen: TritonMetrics, now_s: float, *, moved: bool, quiet: bool
 ) -> Sample[float]:
     if before is None:
         return Unknown("a single scrape does not tell what executes")
@@ -146,7 +146,7 @@ def _executing(
     return Known(0.0) if quiet else before.executing
 
 
-def _little(before: Activity | None, seen: Metrics, now_s: float) -> float:
+def _little(before: Activity | None, seen: TritonMetrics, now_s: float) -> float:
     """Return the mean number in execution between two scrapes, by Little's law."""
     if before is None:
         return 0.0
@@ -160,10 +160,10 @@ def _per_second(before: Activity, now_s: float, grown_us: float) -> float:
     return max(0.0, grown_us / 1e6 / since_s) if since_s > 0 else 0.0
 
 
-def _longest_mean_s(before: Activity | None, seen: Metrics) -> float:
+def _longest_mean_s(before: Activity | None, seen: TritonMetrics) -> float:
     """Return how long a request executes in the mean: of the slowest model, or of the newest ones.
 
-    What it waited is no part of it: nothing waits when this is asked. Where that cannot be known,
+    What it waited is not part of it: nothing waits when this is asked. Where that cannot be known,
     since there is no gauge for it, it is.
     """
     counts = dict(seen.series.get(SUCCESS, ()))
@@ -178,7 +178,7 @@ def _longest_mean_s(before: Activity | None, seen: Metrics) -> float:
     return max(means, default=0.0) / 1e6
 
 
-def _newest_means(before: Metrics, seen: Metrics) -> Iterator[float]:
+def _newest_means(before: TritonMetrics, seen: TritonMetrics) -> Iterator[float]:
     """Yield how long the requests of each model executed in the mean that ended in between."""
 
     def grown(family: str) -> dict[bytes, float]:
@@ -194,7 +194,7 @@ def _newest_means(before: Metrics, seen: Metrics) -> Iterator[float]:
             yield (duration_us - waited_us.get(raw, 0.0)) / ended[raw]
 
 
-def _without(seen: Metrics, ensembles: frozenset[str]) -> Metrics:
+def _without(seen: TritonMetrics, ensembles: frozenset[str]) -> TritonMetrics:
     """Return *seen* without the rows of *ensembles*."""
     if not ensembles:
         return seen
@@ -212,7 +212,7 @@ def _model(raw: bytes) -> str:
     return labels(f"{{{raw.decode(errors='replace')}}}").get("model", "")
 
 
-def _growth(before: Metrics, seen: Metrics, family: str) -> float:
+def _growth(before: TritonMetrics, seen: TritonMetrics, family: str) -> float:
     """Return by how much a counter grew; 0 when it fell: a model was loaded again."""
     return max(0.0, _value(seen.total(family)) - _value(before.total(family)))
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tarn.interfaces import Finding
 
 __all__ = [
-    "Program",
+    "TritonProgram",
     "Wheel",
     "check",
     "environment",
@@ -50,7 +50,7 @@ _INSTALL = f"{_WHEEL}, put tritonserver on PATH, or set triton.binary"
 
 
 @attrs.frozen
-class Program:
+class TritonProgram:
     """A tritonserver that can be started."""
 
     path: str
@@ -119,7 +119,7 @@ def locate(binary: str | None, environ: Mapping[str, str]) -> str | Wheel:
         return on_path
     wheel = find_wheel()
     if wheel is None:
-        found_text = "no tritonserver on PATH, and the wheel nvidia-pytriton is not installed"
+        found_text = "no tritonserver is on PATH, and the wheel nvidia-pytriton is not installed"
         raise _missing(found_text, "triton.binary")
     return wheel
 
@@ -145,14 +145,17 @@ def check(
         if isinstance(found, Wheel):
             _check_wheel(found)
             if cache is not None and (signs := unloadable(cache)):
-                what = f"{cache} has {signs} in its path, from which Triton cannot load its backend"
-                step = "Set XDG_CACHE_HOME to a folder without such signs"
+                what = (
+                    f"the path {cache} contains {signs}, and Triton cannot load its backend "
+                    "from such a path"
+                )
+                step = "Set XDG_CACHE_HOME to a folder without such characters"
                 yield Finding("TARN-2205", "the cache", what, step)
     except LaunchError as error:
         yield Finding(error.code, error.where, error.found, error.next_step)
 
 
-def prepare(binary: str | None, environ: Mapping[str, str], cache: Path) -> Program:
+def prepare(binary: str | None, environ: Mapping[str, str], cache: Path) -> TritonProgram:
     """Return a tritonserver that can be started, after assembling its Python backend if needed.
 
     The backend is assembled once for each wheel, interpreter and environment, below *cache*.
@@ -162,23 +165,23 @@ def prepare(binary: str | None, environ: Mapping[str, str], cache: Path) -> Prog
     """
     found = locate(binary, environ)
     if isinstance(found, str):
-        return Program(found)
+        return TritonProgram(found)
     _check_wheel(found)
     _assemble(found, cache / "backends")
     return _assembled(found, cache)
 
 
-def foresee(binary: str | None, environ: Mapping[str, str], cache: Path) -> Program:
+def foresee(binary: str | None, environ: Mapping[str, str], cache: Path) -> TritonProgram:
     """Return what `prepare` would return; assembles nothing.
 
     Raises:
         LaunchError: There is no tritonserver.
     """
     found = locate(binary, environ)
-    return Program(found) if isinstance(found, str) else _assembled(found, cache)
+    return TritonProgram(found) if isinstance(found, str) else _assembled(found, cache)
 
 
-def environment(program: Program, inherited: Mapping[str, str]) -> dict[str, str]:
+def environment(program: TritonProgram, inherited: Mapping[str, str]) -> dict[str, str]:
     """Return *inherited* with what *program* needs to find its libraries and its Python."""
     environ = dict(inherited)
     if program.library_path:
@@ -195,9 +198,9 @@ def _joined(folders: Iterable[str]) -> str:
     return ":".join(filter(None, folders))
 
 
-def _assembled(wheel: Wheel, cache: Path) -> Program:
+def _assembled(wheel: Wheel, cache: Path) -> TritonProgram:
     libraries = (str(wheel.libraries), *_libpython(wheel.stub)[0])
-    return Program(str(wheel.server), str(_target(wheel, cache / "backends")), libraries)
+    return TritonProgram(str(wheel.server), str(_target(wheel, cache / "backends")), libraries)
 
 
 def _missing(found: str, where: str) -> LaunchError:
@@ -213,7 +216,7 @@ def _check_wheel(wheel: Wheel) -> None:
         found = f"the wheel has no Python backend for Python {version}"
         raise _unfit("TARN-3104", wheel, found, "Use Python 3.11 to 3.13, or set triton.binary")
     if missing := _libpython(wheel.stub)[1]:
-        found = f"Triton's Python backend needs {missing}, and this system has none"
+        found = f"Triton's Python backend needs {missing}, which this system does not have"
         package = f"libpython{version}"
         step = f"Install it (Debian: {package}), or use a Python built with --enable-shared"
         raise _unfit("TARN-3104", wheel, found, step)

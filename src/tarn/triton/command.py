@@ -28,7 +28,7 @@ _SWITCHES = frozenset({"disable-auto-complete-config", "help"})
 """Options of tritonserver that take no value: ``=true`` would be an error."""
 
 _ADDED = frozenset(restricted.LAUNCH_OPTIONS)
-"""Options of which each value is a group of its own: the user's stand beside ours."""
+"""Options of which each value is a group of its own: the user's stand next to ours."""
 
 _KEYED = frozenset({"backend-config", "metrics-config", "cache-config", "trace-config"})
 """Options that collect ``key=value``: the user's are added to ours, and win for an equal key."""
@@ -48,7 +48,7 @@ def argv(  # noqa: PLR0913 (what differs between two instances, all by keyword)
 
     ``triton.args`` of *launch* win over ours: a list repeats the option, None drops ours,
     ``backend-config`` and its like are added key by key, groups of restricted parts one by one.
-    The list holds the instance's key for these parts: it is no text for a log. One rank only:
+    The list holds the instance's key for these parts: it is not text for a log. One rank only:
     several are the runtime's to refuse.
 
     Args:

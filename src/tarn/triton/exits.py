@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import attrs
 
-from tarn.triton.stubs import End
+from tarn.triton.stubs import StubEnd
 
 __all__ = ["MemoryUse", "ended", "killed", "memory_use", "stubs_ended"]
 
@@ -71,7 +71,7 @@ def killed(code: int) -> bool:
     return _signal(code) == signal.SIGKILL
 
 
-def stubs_ended(ends: Sequence[End]) -> str:
+def stubs_ended(ends: Sequence[StubEnd]) -> str:
     """Return which processes of Python models ended, and how: a few by name; '' for none."""
     said = [_stub_ended(end) for end in ends[:_MOST_STUBS]]
     if len(ends) > _MOST_STUBS:
@@ -79,12 +79,12 @@ def stubs_ended(ends: Sequence[End]) -> str:
     return "; ".join(said)
 
 
-def newest(ends: Sequence[End]) -> End:
+def newest(ends: Sequence[StubEnd]) -> StubEnd:
     """Return the one of *ends* that was seen last."""
     return max(ends, key=lambda end: end.at)
 
 
-def _stub_ended(end: End) -> str:
+def _stub_ended(end: StubEnd) -> str:
     how = f"was {ended(end.code)}" if end.code < 0 else ended(end.code)
     memory = ": probably out of memory" if killed(end.code) else ""
     name = f"{end.name} " if end.name else ""

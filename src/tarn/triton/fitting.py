@@ -39,7 +39,7 @@ class Backends:
     def without(self, model: str, backend: str) -> str:
         """Say what is missing."""
         have = ", ".join(sorted(self.names)) or "none"
-        return f"{model} needs the back end '{backend}', and {self.server} has only: {have}"
+        return f"{model} needs the back end '{backend}', but {self.server} has only: {have}"
 
 
 def ways_out(backend: str) -> str:
@@ -78,7 +78,7 @@ def here(spec: ClusterSpec, environ: Mapping[str, str]) -> Backends | None:
 
 
 def _beside(program: Path) -> list[Path]:
-    """Return where a tritonserver looks by itself: in ``/opt/tritonserver``, or beside it."""
+    """Return where a tritonserver looks by itself: in ``/opt/tritonserver``, or next to it."""
     return [program.resolve().parents[1] / "backends", Path("/opt/tritonserver/backends")]
 
 
@@ -118,8 +118,9 @@ def _unsafe(location: str, models: Sequence[Model]) -> Iterator[Finding]:
         yield Finding(
             "TARN-2205",
             f"models.repository = '{location}'",
-            f"has {signs} in its path, from which Triton's Python back end cannot load",
-            "Rename the folder, or name a link to it without such signs (ln -s)",
+            f"has {signs} in its path, and Triton's Python back end cannot load a model from "
+            "such a path",
+            "Rename the folder, or name a link to it without such characters (ln -s)",
         )
 
 

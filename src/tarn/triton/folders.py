@@ -1,8 +1,8 @@
 """Folders of TARN's own: nobody else may write to them, or to what they lie in; and full ones.
 
-Whoever may write to a folder replaces what lies there, a program or a token too, and the owner runs
-or sends it. So each folder is made with mode 0700, whatever the umask, and one that others own or
-may write to is refused, as ssh refuses such a ``~/.ssh``.
+Everybody who may write to a folder replaces what lies there, a program or a token too, and the
+owner runs or sends it. So each folder is made with mode 0700, whatever the umask, and one that
+others own or may write to is refused, as ssh refuses such a ``~/.ssh``.
 """
 
 import contextlib
@@ -25,7 +25,7 @@ _STEPS = {
     errno.ENOSPC: "Free some space",
     errno.EDQUOT: "Free some space",
     errno.EFBIG: "Raise it: ulimit -f unlimited",
-    errno.EROFS: "Mount it to be written",
+    errno.EROFS: "Mount it writable",
 }
 """What helps where a file cannot be written; what is lacking then, `tarn.descriptors` says."""
 
@@ -88,7 +88,7 @@ def _refuse(folder: Path) -> None:
             folder,
             f"other users may write to it (mode {stat.S_IMODE(found.st_mode):04o}), and so replace "
             "what TARN keeps and runs there",
-            f"Look whether all in it is yours, then: chmod go-w {shlex.quote(str(folder))}",
+            f"Check that everything in it is yours, then: chmod go-w {shlex.quote(str(folder))}",
         )
 
 
@@ -137,7 +137,7 @@ def no_room(error: OSError, where: Path | None = None) -> LaunchError | None:
     if step is None:
         return None
     place = where or (Path(error.filename) if isinstance(error.filename, str) else None)
-    found = lack_in(error, starting=True) or "the file system may only be read"
+    found = lack_in(error, starting=True) or "the file system is read-only"
     if error.errno == errno.ENOSPC:
         found += _free(place)
     return LaunchError(

@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 
 from tarn.domain.reading import NOT_LOADED, ModelState
-from tarn.triton.stubs import PREFIX, End
+from tarn.triton.stubs import PREFIX, StubEnd
 
 __all__ = ["MOST_BYTES", "parse_index", "stubs_ended"]
 
@@ -30,7 +30,7 @@ def parse_index(body: bytes) -> tuple[ModelState, ...]:
 
     The highest version that is not UNAVAILABLE speaks for its model, else the highest one. A model
     that lies in the repository and was never asked for has no state in the index: it is
-    ``UNAVAILABLE`` with the reason ``not loaded``. What `stubs_ended` reads is no model.
+    ``UNAVAILABLE`` with the reason ``not loaded``. What `stubs_ended` reads is not a model.
 
     Raises:
         ValueError: *body* is not such an index.
@@ -74,10 +74,10 @@ def _state(row: dict[str, Any]) -> ModelState:
     return ModelState(row["name"], state, reason)
 
 
-def stubs_ended(body: bytes) -> tuple[End, ...]:
+def stubs_ended(body: bytes) -> tuple[StubEnd, ...]:
     """Return the processes of Python models of which a repository index tells that they ended.
 
-    They are no part of Triton's own index: see `tarn.triton.stubs`.
+    They are not part of Triton's own index: see `tarn.triton.stubs`.
 
     Raises:
         ValueError: *body* is not such an index.
@@ -86,7 +86,7 @@ def stubs_ended(body: bytes) -> tuple[End, ...]:
         return ()
     found = (_STUB_ENDED.fullmatch(row["name"]) for row in _rows(body))
     return tuple(
-        End(model, name, int(pid), int(code), float(at))
+        StubEnd(model, name, int(pid), int(code), float(at))
         for pid, code, at, model, name in (match.groups() for match in found if match)
     )
 

@@ -19,7 +19,7 @@ def rotated(log: Path) -> tuple[Path, ...]:
 
 
 def standard_error() -> Path | None:
-    """Return the file that this process's standard error goes to; None: it is no file."""
+    """Return the file that this process's standard error goes to; None: it is not a file."""
     try:
         if not stat.S_ISREG(os.fstat(2).st_mode):
             return None

@@ -74,7 +74,7 @@ def made_from(model: str, config: Json) -> MadeFrom:
 def _unsafe(config: Json) -> str:
     """Return why the model of *config* gets no made request; empty: it may."""
     if config.get("platform") == "ensemble":
-        return "it is an ensemble: its parts are tested"
+        return "it is an ensemble, and its steps are tested instead"
     if "sequence_batching" in config:
         return "it keeps a state for each sequence"
     if (config.get("model_transaction_policy") or {}).get("decoupled"):

@@ -1,8 +1,8 @@
 """Triton's ``/metrics`` text -> the few numbers that decisions need. Pure, and by lines.
 
-The text may have megabytes, and is read beside threads that answer users: no single call into C
-works on more than one line or one `PIECE` of it, so the interpreter can switch threads at any
-time. Lines of families that nobody asked for cost one look at their name.
+The text may have megabytes, and is read in parallel with threads that answer users: no single call
+into C works on more than one line or one `PIECE` of it, so the interpreter can switch threads at
+any time. Lines of families that nobody asked for cost one look at their name.
 
 Source: Triton ``docs/user_guide/metrics.md``; Prometheus "Exposition formats", text version 0.0.4;
 checked against the text of Triton 2.51.
@@ -21,8 +21,8 @@ __all__ = [
     "FAMILIES",
     "PIECE",
     "SUMMARIES",
-    "Metrics",
     "MetricsParser",
+    "TritonMetrics",
     "gpu_signals",
     "labels",
     "parse",
@@ -87,7 +87,7 @@ _Fold = Callable[[_Series], float]
 
 
 @attrs.frozen
-class Metrics:
+class TritonMetrics:
     """What one text said of the families that were asked for.
 
     A family that the text does not have is Unknown, never zero; one with a line that cannot be
@@ -181,7 +181,7 @@ class MetricsParser:
     """Reads the text piece by piece, so that the caller can do something else in between.
 
     Args:
-        families: Names to keep beside `FAMILIES`; a name is compared whole.
+        families: Names to keep besides `FAMILIES`; a name is compared whole.
     """
 
     def __init__(self, families: Iterable[str] = ()) -> None:
@@ -197,11 +197,11 @@ class MetricsParser:
         self._rest = lines.pop()[: LONGEST_LINE + 1]  # still too long when its end comes
         self._read(lines)
 
-    def close(self) -> Metrics:
+    def close(self) -> TritonMetrics:
         """Read what is left, and return everything."""
         self._read([self._rest])
         self._rest = b""
-        return Metrics(
+        return TritonMetrics(
             {name.decode(): tuple(series) for name, series in self._wanted.items() if series},
             self._unreadable,
         )
@@ -231,12 +231,12 @@ class MetricsParser:
         self._unreadable.setdefault(name, line[:80].decode(errors="replace").strip())
 
 
-def parse(text: bytes, families: Iterable[str] = ()) -> Metrics:
+def parse(text: bytes, families: Iterable[str] = ()) -> TritonMetrics:
     """Read a whole text at once: what `MetricsParser` returns for its pieces.
 
     Args:
         text: The body of ``/metrics`` of a single tritonserver, UTF-8.
-        families: Names to keep beside `FAMILIES`.
+        families: Names to keep besides `FAMILIES`.
     """
     parser = MetricsParser(families)
     for start in range(0, len(text), PIECE):
@@ -244,7 +244,7 @@ def parse(text: bytes, families: Iterable[str] = ()) -> Metrics:
     return parser.close()
 
 
-def gpu_signals(seen: Metrics) -> dict[str, Sample[float]]:
+def gpu_signals(seen: TritonMetrics) -> dict[str, Sample[float]]:
     """Return what *seen* says of each GPU, as ``<signal>{gpu="<uuid>"}``; of the first `MOST_GPUS`.
 
     ``gpu_utilization`` is a fraction in [0, 1]; ``gpu_memory_used_bytes`` and
@@ -259,7 +259,7 @@ def gpu_signals(seen: Metrics) -> dict[str, Sample[float]]:
 
 
 def labels(line: str) -> dict[str, str]:
-    """Return the labels of a name that `Metrics.each` gave."""
+    """Return the labels of a name that `TritonMetrics.each` gave."""
     return _labels(line.partition("{")[2].rpartition("}")[0].encode())
 
 

@@ -1,7 +1,8 @@
 """Whether a path of the user's answers: asked in a child process that may be left behind.
 
-Whoever looks at a file on a mount whose server is away (NFS, FUSE) waits until it is back, and no
-signal ends that. So a child looks first; when nothing comes of it, the child waits, and we do not.
+Everybody who looks at a file on a mount whose server is away (NFS, FUSE) waits until it is back,
+and no signal ends that. So a child looks first; when nothing comes of it, the child waits, and we
+do not.
 """
 
 import contextlib
@@ -20,7 +21,7 @@ import attrs
 
 from tarn.interfaces import Finding
 
-__all__ = ["ANSWER_WITHIN_S", "Mount", "mount_of", "unanswered"]
+__all__ = ["ANSWER_WITHIN_S", "MountedFilesystem", "mount_of", "unanswered"]
 
 ANSWER_WITHIN_S = 10.0
 """For each directory and each configuration; a server that is only slow needs less than one."""
@@ -49,7 +50,7 @@ while pending and most:
 
 
 @attrs.frozen
-class Mount:
+class MountedFilesystem:
     """A file system that is mounted."""
 
     point: str
@@ -62,20 +63,20 @@ class Mount:
         return f"the mount {self.point} ({self.kind} of {self.source})"
 
 
-def mount_of(path: Path, mountinfo: str | None = None) -> Mount | None:
+def mount_of(path: Path, mountinfo: str | None = None) -> MountedFilesystem | None:
     """Return the mount on which *path* lies, by its text alone: nothing at it is touched."""
     try:
         lines = (os.fsdecode(_MOUNTS.read_bytes()) if mountinfo is None else mountinfo).split("\n")
     except OSError:
         return None
-    found: Mount | None = None
+    found: MountedFilesystem | None = None
     for line in filter(None, lines):
         left, _, right = line.partition(" - ")
         kind, source = right.split()[:2]
         point = re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), left.split()[4])
         inside = path == Path(point) or Path(point) in path.parents
         if inside and (found is None or len(point) >= len(found.point)):  # the last one covers
-            found = Mount(point, kind, source)
+            found = MountedFilesystem(point, kind, source)
     return found
 
 
@@ -110,7 +111,7 @@ def unanswered(
     return Finding(
         "TARN-3205",
         where,
-        f"{mount or path} does not answer: nobody could look at {path} within {within_s:g} s",
+        f"{mount or path} does not answer: {path} could not be read within {within_s:g} s",
         "Bring its server back, or unmount it (umount -l) and name another path",
     )
 

@@ -46,8 +46,9 @@ if _os.path.isfile(_region):
 """What a stub of ours runs first. Without a filter its region is closed here, before
 the model is loaded, and so before a request comes."""
 NO_FILTER = (
-    "this kernel takes no seccomp filter: another user can open the shared memory of a Python "
-    "model while it is being loaded, and at any time where tritonserver is not the wheel's"
+    "this kernel does not accept a seccomp filter: another user can open the shared memory of a "
+    "Python model while it is being loaded, and at any time where tritonserver is not the "
+    "wheel's"
 )
 _GIVEN = re.compile(r"--backend-config=python,shm-region-prefix-name=(tarn_[0-9a-f]{8}_[\w-]+_)")
 _SCRIPT = 'read -r _; rm -f -- "/dev/shm/$1"*'

@@ -24,7 +24,7 @@ __all__ = [
 ]
 
 MOST_ENTRIES = 200_000
-"""A listing ends here: a directory with more is no model repository (``/`` given by mistake)."""
+"""A listing ends here: a directory with more is not a model repository (``/`` given by mistake)."""
 
 _JUNK = frozenset({"__pycache__", "lost+found", "_SUCCESS", "_temporary"})
 _JUNK_SUFFIXES = (".crc", ".pyc", ".tmp", "~", "._COPYING_")
@@ -190,7 +190,7 @@ def _one_level_off(where: str, file: str, what: str, meant: str) -> Finding:
         code="TARN-2202",
         where=where,
         found=f"{_join(where, file)} -> looks like {what} was given as the repository",
-        next_step=f"Name {meant} in models.repository: it must hold <model>/<version>/<file>.",
+        next_step=f"Set models.repository to {meant}: it must hold <model>/<version>/<file>.",
     )
 
 
@@ -209,7 +209,7 @@ def _missing(model: str, names: Sequence[str], where: str) -> Finding:
         code="TARN-2203",
         where=where,
         found=f"models.serve names '{model}', which is not in the repository ({_some(names)})",
-        next_step=f"Did you mean '{near[0]}'?" if near else "Mend the name, or add the model.",
+        next_step=f"Did you mean '{near[0]}'?" if near else "Correct the name, or add the model.",
     )
 
 
@@ -223,10 +223,10 @@ def misnamed(model: str, where: str) -> Finding:
     return Finding(
         code="TARN-3335",
         where=_join(where, model),
-        found="is a path of Triton's own, /v2/models/stats, and no name for a model"
+        found="cannot be a model's name: /v2/models/stats is a path of Triton's API"
         if model == _TAKEN
-        else "is no name for a model: a letter, digit, '_' or '-' is right, then these and '.'; "
-        "255 at most",
+        else "is not a valid model name: use at most 255 letters, digits, '_', '-' and '.', not "
+        "beginning with '.'",
         next_step="Rename the folder, and `name` in its config.pbtxt where it has one.",
     )
 

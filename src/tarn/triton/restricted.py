@@ -46,7 +46,7 @@ HEADER = "tarn-key"
 """Name of the HTTP header of our key; gRPC's is ``triton-grpc-protocol-tarn-key``."""
 HTTP, GRPC = "http-restricted-api", "grpc-restricted-protocol"
 LAUNCH_OPTIONS = (HTTP, GRPC)
-"""Options of tritonserver that a user may have groups of their own in, beside ours."""
+"""Options of tritonserver that a user may have groups of their own in, besides ours."""
 ADVISED = ("logging", "model-repository", "shared-memory", "trace")
 """Parts that change the server for everybody: in Triton itself, nobody's to use."""
 _PURPOSE = b"tarn: restricted parts of Triton: "
@@ -72,8 +72,8 @@ PLANNED = Secret("planned")
 def key(secret: Secret, instance_id: str) -> str:
     """Return the key of one instance, 64 hexadecimal digits.
 
-    Whoever has the *secret* of the cluster knows it, so that a new master knows it, too; whoever
-    has one key does not know another one.
+    Everybody who has the *secret* of the cluster knows it, so that a new master knows it, too;
+    whoever has one key does not know another one.
     """
     return hmac.new(
         secret.reveal().encode(), _PURPOSE + instance_id.encode(), hashlib.sha256
@@ -137,8 +137,8 @@ def findings(spec: ClusterSpec, bind: str) -> Iterator[Finding]:
             yield Finding(
                 "TARN-3781",
                 "triton.restricted" if option == HTTP else f"triton.restricted ({option})",
-                f"leaves {', '.join(opened)} to whoever reaches an instance's port",
-                "Name them there, or keep the ports from others by a firewall",
+                f"leaves {', '.join(opened)} open to everybody who reaches an instance's port",
+                "Add them there, or protect the ports with a firewall",
                 fatal=False,
             )
 
@@ -155,10 +155,10 @@ def _wrong(args: Mapping[str, object], option: str) -> str:
         for g in read
         for _, name, value in g
     ):
-        return "has an empty key, or one that no header can carry"
+        return "has an empty key, or one that a header cannot carry"
     unknown = [part for part in named if part not in RESTRICTABLE]
     if unknown:
-        return f"names no part of Triton's API: {', '.join(map(repr, unknown))}"
+        return f"names parts that Triton's API does not have: {', '.join(map(repr, unknown))}"
     twice = sorted({part for part in named if named.count(part) > 1})
     return f"names {', '.join(twice)} twice" if twice else ""
 

@@ -34,7 +34,7 @@ def findings(spec: ClusterSpec, bind: str) -> Iterator[Finding]:
             yield Finding(
                 "TARN-2003",
                 f"triton.args.{name}",
-                f"is decided by {key}",
+                f"is set by {key}",
                 f"Set {key} and remove it here",
             )
     if spec.triton.bind is not None and not _is_host(spec.triton.bind):

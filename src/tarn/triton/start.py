@@ -6,7 +6,7 @@ nvidia-pytriton of this interpreter), assembles the wheel's Python backend, sees
 else reads its shared memory and that none is left, takes away the empty folders of those that were
 killed, and becomes tritonserver: pid, signals and log are its own.
 
-What is wrong is said in one line that begins with ``error:``, like Triton's own last word.
+What is wrong is said in one line that begins with ``error:``, like Triton's own last line.
 """
 
 import os
@@ -54,7 +54,7 @@ def main(arguments: Sequence[str]) -> int:
         return 1
 
 
-def words(program: binary.Program, arguments: Sequence[str]) -> list[str]:
+def words(program: binary.TritonProgram, arguments: Sequence[str]) -> list[str]:
     """Return the whole command line; a directory of back ends in *arguments* wins over ours."""
     theirs = any(word.partition("=")[0] == _BACKENDS for word in arguments)
     ours = [] if theirs or not program.backend_directory else [program.backend_directory]
@@ -62,7 +62,7 @@ def words(program: binary.Program, arguments: Sequence[str]) -> list[str]:
 
 
 def _watched(arguments: Sequence[str], environ: Mapping[str, str]) -> Sequence[str]:
-    """Start what watches the processes of Python models; return what lets Triton list its word.
+    """Start what watches the processes of Python models; return what lets Triton list its findings.
 
     It is this process's child, which is Triton's child soon, and ends with it. Without it Triton
     serves as well.

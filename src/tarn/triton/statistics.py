@@ -17,7 +17,7 @@ from tarn.triton.metrics import (
     QUEUE_US,
     REQUEST_US,
     SUCCESS,
-    Metrics,
+    TritonMetrics,
 )
 
 __all__ = ["parse_statistics"]
@@ -25,7 +25,7 @@ __all__ = ["parse_statistics"]
 _NS_IN_US = 1000
 
 
-def parse_statistics(body: bytes) -> Metrics:
+def parse_statistics(body: bytes) -> TritonMetrics:
     """Return the counters of each model and version.
 
     Raises:
@@ -43,7 +43,7 @@ def parse_statistics(body: bytes) -> Metrics:
         labels = _labels(model)
         for family, value in _counters(model):
             series.setdefault(family, []).append((labels, value))
-    return Metrics({family: tuple(rows) for family, rows in series.items()})
+    return TritonMetrics({family: tuple(rows) for family, rows in series.items()})
 
 
 def _counters(model: Mapping[str, object]) -> Iterator[tuple[str, float]]:

@@ -23,7 +23,16 @@ from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import NamedTuple
 
-__all__ = ["LOOK_EVERY_S", "PREFIX", "Child", "Children", "End", "StubHistory", "entry", "main"]
+__all__ = [
+    "LOOK_EVERY_S",
+    "PREFIX",
+    "ChildProcess",
+    "ChildProcesses",
+    "StubEnd",
+    "StubHistory",
+    "entry",
+    "main",
+]
 
 LOOK_EVERY_S = 0.5
 """An end is told when two looks saw it: within a second, and never while Triton waits for it."""
@@ -42,7 +51,7 @@ Key = tuple[int, int]
 """Pid and start: they name one process for good."""
 
 
-class Child(NamedTuple):
+class ChildProcess(NamedTuple):
     """One process that Triton started, at one look."""
 
     pid: int
@@ -54,7 +63,7 @@ class Child(NamedTuple):
     """Its exit code, or minus the signal, once it has ended and nobody waited for it."""
 
 
-class End(NamedTuple):
+class StubEnd(NamedTuple):
     """How one stub ended."""
 
     model: str
@@ -68,7 +77,7 @@ class End(NamedTuple):
     """Wall time of the look that saw it first, Unix seconds."""
 
 
-class Children:
+class ChildProcesses:
     """Finds the children of processes; each process of the machine is read once, not once a look.
 
     The kernel's own lists of children (``task/*/children``) take a file for each thread, and a
@@ -80,7 +89,7 @@ class Children:
         self._parents: frozenset[int] = frozenset()
         self._found: set[int] = set()
 
-    def look(self, parents: AbstractSet[int]) -> Mapping[int, list[Child]]:
+    def look(self, parents: AbstractSet[int]) -> Mapping[int, list[ChildProcess]]:
         """Return the children of each of *parents*, by its pid.
 
         Raises:
@@ -88,7 +97,7 @@ class Children:
         """
         pids = {int(name) for name in os.listdir(_PROC) if name.isdigit()}  # noqa: PTH208 (a third of the time)
         old = self._pids if parents == self._parents else set()
-        children: dict[int, list[Child]] = {pid: [] for pid in parents}
+        children: dict[int, list[ChildProcess]] = {pid: [] for pid in parents}
         found: set[int] = set()
         for pid in sorted((pids - old) | (pids & self._found)):
             parent, child = _read(pid, parents)
@@ -99,7 +108,7 @@ class Children:
         return children
 
 
-def _read(pid: int, parents: AbstractSet[int]) -> tuple[int, Child | None]:
+def _read(pid: int, parents: AbstractSet[int]) -> tuple[int, ChildProcess | None]:
     try:
         text = _text(pid, "stat")
         fields = ["", "", "", *text.rpartition(")")[2].split()]  # counted from 1; no name
@@ -108,8 +117,8 @@ def _read(pid: int, parents: AbstractSet[int]) -> tuple[int, Child | None]:
             return parent, None
         if fields[_STATE] in "ZX":
             code = os.waitstatus_to_exitcode(int(fields[_EXIT_STATUS]))
-            return parent, Child(pid, start, code=code)
-        return parent, Child(pid, start, tuple(_text(pid, "cmdline").split("\0")[:-1]))
+            return parent, ChildProcess(pid, start, code=code)
+        return parent, ChildProcess(pid, start, tuple(_text(pid, "cmdline").split("\0")[:-1]))
     except (FileNotFoundError, ProcessLookupError, PermissionError):  # it ended, or is another's
         return 0, None
 
@@ -124,7 +133,7 @@ class _Stub(NamedTuple):
     look: int
     """The first one that saw it."""
 
-    def replaces(self, end: End, look: int) -> bool:
+    def replaces(self, end: StubEnd, look: int) -> bool:
         """Say whether it was started after *end*, first seen by *look*, to do the same work."""
         same = end.name in (self.name, end.model)
         return self.model == end.model and same and self.look >= look
@@ -136,16 +145,16 @@ class StubHistory:
     def __init__(self) -> None:
         self._looks = 0
         self._alive: dict[Key, _Stub] = {}
-        self._ends: dict[Key, tuple[End, int]] = {}
+        self._ends: dict[Key, tuple[StubEnd, int]] = {}
 
-    def seen(self, children: Iterable[Child], at: float) -> tuple[End, ...]:
+    def seen(self, children: Iterable[ChildProcess], at: float) -> tuple[StubEnd, ...]:
         """Return what ended by itself and was not started again, from the second look at it on.
 
         What had ended before the first look is not known.
         """
         self._looks += 1
         alive: dict[Key, _Stub] = {}
-        ends: dict[Key, tuple[End, int]] = {}
+        ends: dict[Key, tuple[StubEnd, int]] = {}
         for child in children:
             key = child.pid, child.start
             before = self._alive.get(key)
@@ -156,7 +165,7 @@ class StubHistory:
             elif key in self._ends:
                 ends[key] = self._ends[key]
             elif before is not None:
-                end = End(before.model, before.name, child.pid, child.code, at)
+                end = StubEnd(before.model, before.name, child.pid, child.code, at)
                 ends[key] = end, self._looks
         self._alive, self._ends = alive, ends
         return tuple(
@@ -175,7 +184,7 @@ def _stub(argv: tuple[str, ...], look: int) -> _Stub | None:
     return _Stub(model, name, look)
 
 
-def entry(end: End) -> str:
+def entry(end: StubEnd) -> str:
     """Return the name under which *end* is shown on a board; `tarn.triton.index` reads it."""
     return f"{PREFIX}{end.pid}:{end.code}:{int(end.at)}:{_clean(end.model)}:{_clean(end.name)}"
 
@@ -188,7 +197,7 @@ def _clean(name: str) -> str:
 def main(arguments: list[str]) -> int:
     """Show on the board what ended, until Triton has."""
     board, triton = Path(arguments[0]), int(arguments[1])
-    children, stubs, shown = Children(), StubHistory(), set[str]()
+    children, stubs, shown = ChildProcesses(), StubHistory(), set[str]()
     while os.getppid() == triton:
         with contextlib.suppress(OSError):  # no descriptor, no room: the next look tries again
             ends = stubs.seen(children.look({triton})[triton], time.time())

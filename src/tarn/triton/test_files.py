@@ -37,7 +37,7 @@ def parse(text: bytes) -> tuple[tuple[TestRequest, ...], tuple[RequestFlaw, ...]
     The file holds one request or a list of requests, each for a model of its own.
     """
     if len(text) > LONGEST_FILE:
-        right = f"at most {LONGEST_FILE} bytes; larger inputs fit into a warm-up request"
+        right = f"at most {LONGEST_FILE} bytes; use a warm-up request for larger inputs"
         return (), (RequestFlaw("", f"has {len(text)} bytes", right),)
     try:
         read = json.loads(text, parse_constant=_refuse)
@@ -59,7 +59,7 @@ def parse(text: bytes) -> tuple[tuple[TestRequest, ...], tuple[RequestFlaw, ...]
         if request.model in models:
             where = _join(start, "model")
             flaws.append(
-                RequestFlaw(where, f"'{request.model}' has a request already", "one for a model")
+                RequestFlaw(where, f"'{request.model}' has a request already", "one for each model")
             )
         models.add(request.model)
         requests.append(request)
@@ -214,7 +214,7 @@ def _tensor_flaws(tensor: Json, where: str, *, required: tuple[str, ...]) -> Ite
         yield RequestFlaw(f"{where}.datatype", _found(tensor, "datatype"), right)
         datatype = None
     if ("shape" in (*tensor, *required)) and not _is_shape(shape):
-        right = "a list of whole numbers, like [1, 3]; the batch is one of them"
+        right = "a list of whole numbers, like [1, 3]; the batch size is one of them"
         yield RequestFlaw(f"{where}.shape", _found(tensor, "shape"), right)
         shape = None
     if not isinstance(tensor.get("data"), list):
@@ -265,7 +265,7 @@ _FITS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
 
 def _binary(where: str) -> RequestFlaw:
     return RequestFlaw(
-        where, "asks for data outside of the JSON", "every tensor's data in the file"
+        where, "refers to data outside of the JSON", "every tensor's data in the file"
     )
 
 

@@ -28,9 +28,9 @@ __all__ = [
     "MADE",
     "TOLERANCE",
     "WARM_UP",
+    "AnswerVerdict",
     "ExpectedAnswer",
     "ExpectedOutput",
-    "Judged",
     "TestRequest",
     "judge",
 ]
@@ -130,7 +130,7 @@ class TestRequest:
         return "POST"
 
 
-class Judged(enum.Enum):
+class AnswerVerdict(enum.Enum):
     """What one answer to a test request says."""
 
     GOOD = "good"
@@ -143,7 +143,9 @@ class Judged(enum.Enum):
     """Nothing, and the request will never say more: it is wrong itself."""
 
 
-def judge(request: TestRequest, status: int, body: bytes, *, proven: bool) -> tuple[Judged, str]:
+def judge(
+    request: TestRequest, status: int, body: bytes, *, proven: bool
+) -> tuple[AnswerVerdict, str]:
     """Return what an answer to *request* says of the instance, and why in words, empty when good.
 
     Args:
@@ -154,19 +156,19 @@ def judge(request: TestRequest, status: int, body: bytes, *, proven: bool) -> tu
     """
     if status == _OK:
         wrong = "" if request.expect is None else request.expect.differs(body)
-        return (Judged.BAD, wrong) if wrong else (Judged.GOOD, "")
+        return (AnswerVerdict.BAD, wrong) if wrong else (AnswerVerdict.GOOD, "")
     said = error_line(body)
     if status == _NOT_FOUND and not request.version:
-        return Judged.BAD, said  # suspected of failing a model which it does not even have
+        return AnswerVerdict.BAD, said  # suspected of failing a model which it does not even have
     match blame(status, said):
         case Culprit.CALLER:
-            return Judged.UNFIT, said
+            return AnswerVerdict.UNFIT, said
         case Culprit.NOBODY:
-            return Judged.LATER, said
+            return AnswerVerdict.LATER, said
         case Culprit.MODEL if request.source == MADE and not proven:
-            return Judged.UNPROVEN, said
+            return AnswerVerdict.UNPROVEN, said
         case _:
-            return Judged.BAD, said
+            return AnswerVerdict.BAD, said
 
 
 def _same(found: Any, expected: Any, near: float) -> bool:

@@ -113,7 +113,10 @@ class KnownTests:
         made = self._made.get(model)
         if made is None:
             return "its configuration is not known yet"
-        return made.unsafe or f"refused as it was made: {self._unfit.get((model, MADE), '')}"
+        return (
+            made.unsafe
+            or f"the generated request was refused: {self._unfit.get((model, MADE), '')}"
+        )
 
 
 def _key(test: TestRequest) -> tuple[str, str]:

@@ -21,12 +21,12 @@ at once, as on YARN, it is not given at all.
 from collections.abc import Iterable
 from urllib.parse import quote
 
-from tarn.triton.metrics import REQUEST_US, SUCCESS, Metrics
+from tarn.triton.metrics import REQUEST_US, SUCCESS, TritonMetrics
 
 __all__ = ["first", "path"]
 
 
-def first(ready: Iterable[str], seen: Metrics | None) -> str:
+def first(ready: Iterable[str], seen: TritonMetrics | None) -> str:
     """Return which of the *ready* models to unload next; the one before must be gone by then.
 
     Who calls another model is not told by Triton, but its requests take longer than the calls

@@ -6,7 +6,7 @@ import attrs
 
 from tarn.errors import ConfigError
 
-__all__ = ["CREATOR_AND_READERS", "Grant", "Login"]
+__all__ = ["CREATOR_AND_READERS", "AclEntry", "Login"]
 
 
 @attrs.frozen
@@ -35,7 +35,7 @@ class Login:
 
 
 @attrs.frozen
-class Grant:
+class AclEntry:
     """One line of an ACL."""
 
     scheme: str
@@ -55,11 +55,11 @@ class Grant:
         letters = set(permissions)
         if not scheme or not colon or not letters or not letters <= set("cdrwa"):
             raise ConfigError(
-                f"'{text}' is no line of an ACL",
-                right="Right would be scheme:id:permissions: world:anyone:r, auth::cdrwa.",
+                f"'{text}' is not a line of an ACL",
+                right="Expected scheme:id:permissions: world:anyone:r, auth::cdrwa.",
             )
         return cls(scheme, name, permissions)
 
 
-CREATOR_AND_READERS = (Grant("auth", "", "cdrwa"), Grant("world", "anyone", "r"))
-"""Whoever made a node may do everything with it, and everybody may read it."""
+CREATOR_AND_READERS = (AclEntry("auth", "", "cdrwa"), AclEntry("world", "anyone", "r"))
+"""The user who made a node may do everything with it, and everybody may read it."""

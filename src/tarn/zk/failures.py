@@ -32,7 +32,7 @@ def translated(
     """Return TARN's error for one of kazoo's; the caller chains the cause.
 
     Args:
-        error: Whatever kazoo raised, or gave back as a value.
+        error: What kazoo raised, or gave back as a value.
         ensemble: The servers, without a secret.
         doing: What was tried, in words that follow "could not".
         tls: Whether the connection is encrypted.
@@ -48,7 +48,7 @@ def translated(
             f"could not {doing}: this user may not",
             code="TARN-3302",
             where=where,
-            next_step="Give the digest of the user whom the nodes' ACL names, or have it changed.",
+            next_step="Give the digest of the user in the nodes' ACL, or have the ACL changed.",
         )
     if isinstance(error, theirs.AuthFailedError):
         return DiscoveryError(
@@ -56,7 +56,7 @@ def translated(
             f"could not {doing}: the servers refuse the digest",
             code="TARN-3302",
             where=where,
-            next_step="Write user:password into the place that 'digest' names.",
+            next_step="Write user:password where 'digest' points.",
         )
     if isinstance(error, theirs.InvalidACLError):
         return DiscoveryError(
@@ -64,7 +64,7 @@ def translated(
             f"could not {doing}: the servers do not take the ACL of the new nodes",
             code="TARN-3302",
             where=where,
-            next_step="A line of `acl` that begins with 'auth' needs `digest`; mend the others.",
+            next_step="A line of `acl` that begins with 'auth' needs `digest`; correct the others.",
         )
     why = f" ({last})" if last else f" ({_name(error)})"
     return DiscoveryError(

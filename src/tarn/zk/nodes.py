@@ -6,7 +6,7 @@
     <parent of path>/fleets/<name>   persistent: the master of one cluster, and what it published
 
 The second is never a child of the first: consumers of the Java TARN take every child of ``path``
-for an instance. Whoever reads them finds out what is written in docs/how-to.
+for an instance. Everybody who reads them finds out what is written in docs/how-to.
 """
 
 import ipaddress
@@ -57,14 +57,14 @@ def check_ensemble(text: str) -> str:
     servers, slash, chroot = text.partition("/")
     names = chroot.rstrip("/").split("/") if chroot.rstrip("/") else []
     if not all(_is_server(server.strip()) for server in servers.split(",")):
-        wrong = "names no servers"
+        wrong = "lists no servers"
     elif not all(valid_name(name) for name in names) or (slash and "//" in f"/{chroot}"):
-        wrong = "ends with no chroot such as /services/a"
+        wrong = "does not end with a chroot such as /services/a"
     else:
         return text
     raise ConfigError(
         f"the ensemble '{text}' {wrong}",
-        right="Right would be host:port,host:port, where wanted with a chroot at the end.",
+        right="Expected host:port,host:port, optionally with a chroot at the end.",
     )
 
 
@@ -83,22 +83,22 @@ def check_path(path: str) -> str:
     """Return *path* when instances can be published below it.
 
     Raises:
-        ConfigError: It is no absolute path of nodes, or lies where others keep theirs.
+        ConfigError: It is not an absolute path of nodes, or lies where others keep theirs.
     """
     names = path.split("/")[1:] if path.startswith("/") else []
     if not names or not all(valid_name(name) for name in names):
-        _wrong_path(path, "is no path of ZooKeeper")
+        _wrong_path(path, "is not a path of ZooKeeper")
     if names[0] == "zookeeper":
         _wrong_path(path, "belongs to ZooKeeper itself")
     if names[-1] == FLEETS:
-        _wrong_path(path, f"is where the nodes of masters stand ('{FLEETS}')")
+        _wrong_path(path, f"is where masters keep their nodes ('{FLEETS}')")
     return path
 
 
 def _wrong_path(path: str, why: str) -> NoReturn:
     raise ConfigError(
         f"'{path}' {why}",
-        right="Right would be a path such as /services/triton/instances, with no '/' at its end.",
+        right="Expected a path such as /services/triton/instances, with no '/' at its end.",
     )
 
 
@@ -137,7 +137,7 @@ class InstanceNode:
 
     @classmethod
     def parse(cls, data: bytes) -> Self:
-        """Read what `render` wrote; keys beside these are for later versions.
+        """Read what `render` wrote; keys besides these are for later versions.
 
         Raises:
             ConfigError: It is something else.
@@ -218,7 +218,7 @@ class FleetNode:
 
     @classmethod
     def parse(cls, data: bytes) -> Self:
-        """Read what `render` wrote; keys beside these are for later versions.
+        """Read what `render` wrote; keys besides these are for later versions.
 
         Raises:
             ConfigError: It is something else.
@@ -226,11 +226,11 @@ class FleetNode:
         plain = _object(data)
         nodes = plain.get("nodes", [])
         if not isinstance(nodes, list) or not all(isinstance(n, str) and n for n in nodes):
-            _wrong("the node of a fleet", "'nodes' that are no list of names")
+            _wrong("the node of a fleet", "'nodes' that are not a list of names")
         api_url, owner = plain.get("api_url", ""), plain.get("owner", "")
         for key, value in (("api_url", api_url), ("owner", owner)):
             if not isinstance(value, str):
-                _wrong("the node of a fleet", f"'{key}' that is no text")
+                _wrong("the node of a fleet", f"'{key}' that is not text")
         return cls(
             _epoch(plain),
             _number(plain, "revision"),

@@ -2,14 +2,14 @@
 
 import attrs
 
-__all__ = ["Check", "Create", "Delete", "Node", "Operation", "Put", "size"]
+__all__ = ["CheckVersion", "Create", "Delete", "Operation", "SetData", "ZNode", "size"]
 
 _FRAME = 96
-"""Bytes of one operation beside path and data: headers, lengths, flags and a short ACL."""
+"""Bytes of one operation besides path and data: headers, lengths, flags and a short ACL."""
 
 
 @attrs.frozen
-class Node:
+class ZNode:
     """One node as it was read."""
 
     data: bytes
@@ -37,7 +37,7 @@ class Delete:
 
 
 @attrs.frozen
-class Put:
+class SetData:
     """Write a node; fails where its version is another (-1: any)."""
 
     path: str
@@ -46,7 +46,7 @@ class Put:
 
 
 @attrs.frozen
-class Check:
+class CheckVersion:
     """Fail where the version of a node is another."""
 
     path: str
@@ -55,7 +55,7 @@ class Check:
     """Nothing; every operation has it."""
 
 
-Operation = Create | Delete | Put | Check
+Operation = Create | Delete | SetData | CheckVersion
 
 
 def size(operation: Operation) -> int:

@@ -29,25 +29,25 @@ from kazoo.protocol.states import KeeperState
 from kazoo.security import ACL, Id, Permissions
 
 from tarn.errors import ConfigError, DiscoveryError
-from tarn.zk.acl import Grant, Login
+from tarn.zk.acl import AclEntry, Login
 from tarn.zk.failures import translated
-from tarn.zk.line import Line, silent_logger
+from tarn.zk.kazoo_handler import KazooHandler, silent_logger
 from tarn.zk.nodes import check_ensemble
-from tarn.zk.operations import Check, Create, Delete, Node, Operation, Put
+from tarn.zk.operations import CheckVersion, Create, Delete, Operation, SetData, ZNode
 
-__all__ = ["Session", "Tls"]
+__all__ = ["TlsFiles", "ZooKeeperSession"]
 
 CALL_S: Final = 5.0
 """Longest wait for one answer."""
 CLOSE_S: Final = 0.7
 _FOLLOWERS: Final = (RolledBackError, RuntimeInconsistency)
-"""What the operations beside the failed one get: no reason of their own."""
+"""What the operations next to the failed one get: no reason of their own."""
 _ENDS: Final = (KeeperState.AUTH_FAILED, KeeperState.CLOSED)
 """States that kazoo does not leave by itself."""
 
 
 @attrs.frozen
-class Tls:
+class TlsFiles:
     """Files in PEM form; ``cert`` and ``key`` where the servers want to know the client."""
 
     ca: str = ""
@@ -55,12 +55,12 @@ class Tls:
     key: str = ""
 
 
-class Session:
+class ZooKeeperSession:
     """One session with an ensemble; any thread may call, none may from a callback of kazoo's.
 
     Args:
         ensemble: ``host:port,host:port``, with a chroot (``/a/b``) at its end where wanted.
-        timeout_s: After this long without a word, the servers end the session.
+        timeout_s: After this long without a message, the servers end the session.
         login: User and password of the scheme ``digest``.
         grants: Who may do what with the nodes that this session makes.
         tls: None: not encrypted.
@@ -68,7 +68,7 @@ class Session:
             only wake somebody.
 
     Raises:
-        ConfigError: *ensemble* names no servers; a file of *tls* is missing, or of no use.
+        ConfigError: *ensemble* names no servers; a file of *tls* is missing, or unusable.
     """
 
     def __init__(  # noqa: PLR0913 (what a connection is made of, all by keyword)
@@ -77,8 +77,8 @@ class Session:
         *,
         timeout_s: float = 10.0,
         login: Login | None = None,
-        grants: Sequence[Grant] = (),
-        tls: Tls | None = None,
+        grants: Sequence[AclEntry] = (),
+        tls: TlsFiles | None = None,
         changed: Callable[[], None] = lambda: None,
     ) -> None:
         self.ensemble = check_ensemble(ensemble)
@@ -94,7 +94,7 @@ class Session:
         self._flipped = threading.Condition()
         self._connect_s = max(0.5, timeout_s / (ensemble.count(",") + 2))
         self._context = _context(tls)
-        self._line: Line | None = None
+        self._line: KazooHandler | None = None
         self._client: KazooClient | None = None
         self._ended: tuple[KazooClient, str] | None = None
         """The client that gave up by itself, and kazoo's word for it: it is replaced."""
@@ -148,7 +148,7 @@ class Session:
         node = self.get(path, within_s)
         return None if node is None else node.data
 
-    def get(self, path: str, within_s: float = CALL_S) -> Node | None:
+    def get(self, path: str, within_s: float = CALL_S) -> ZNode | None:
         """Return a node; None where there is none.
 
         Raises:
@@ -156,7 +156,7 @@ class Session:
         """
         return self.get_all([path], within_s).get(path)
 
-    def get_all(self, paths: Iterable[str], within_s: float = CALL_S) -> dict[str, Node]:
+    def get_all(self, paths: Iterable[str], within_s: float = CALL_S) -> dict[str, ZNode]:
         """Return those of *paths* that exist; asked for in one go.
 
         Raises:
@@ -166,11 +166,11 @@ class Session:
         end_s = time.monotonic() + within_s
         client = self._started(within_s, doing)
         asked = [(path, client.get_async(self._root + path)) for path in paths]
-        found: dict[str, Node] = {}
+        found: dict[str, ZNode] = {}
         for path, answer in asked:
             with contextlib.suppress(NoNodeError):
                 data, stat = self._answer(answer, end_s, doing)
-                found[path] = Node(data, stat.version, stat.ephemeralOwner)
+                found[path] = ZNode(data, stat.version, stat.ephemeralOwner)
         return found
 
     def children(self, path: str, within_s: float = CALL_S) -> tuple[str, ...]:
@@ -280,7 +280,7 @@ class Session:
         return ended[1] if ended is not None and ended[0] is client else ""
 
     def _make(self) -> KazooClient:
-        self._line = Line(self._connect_s, self._context, lambda: self._heard(client))
+        self._line = KazooHandler(self._connect_s, self._context, lambda: self._heard(client))
         client = KazooClient(
             self._hosts,
             timeout=self._timeout_s,
@@ -314,7 +314,7 @@ class Session:
             return answer.get(timeout=max(0.001, end_s - time.monotonic()))
         except (NoNodeError, NodeExistsError):
             raise
-        except (KazooException, Line.timeout_exception) as error:
+        except (KazooException, KazooHandler.timeout_exception) as error:
             self._fail(error, doing)
 
     def _fail(self, error: Exception, doing: str) -> NoReturn:
@@ -345,7 +345,7 @@ def _end(client: KazooClient) -> None:
         client.close()
 
 
-def _context(tls: Tls | None) -> ssl.SSLContext | None:
+def _context(tls: TlsFiles | None) -> ssl.SSLContext | None:
     """Return what a handshake needs; with ``ca`` nobody else is believed."""
     if tls is None:
         return None
@@ -359,9 +359,10 @@ def _context(tls: Tls | None) -> ssl.SSLContext | None:
     except (ssl.SSLError, OSError) as error:
         why = error.strerror or type(error).__name__
         raise ConfigError(
-            f"the files are of no use ({why})",
+            f"the files cannot be used ({why})",
             where="tls",
-            right="Right would be PEM, a key without a password, and a cert that belongs to it.",
+            right="Use PEM files: a key without a password, and the certificate that belongs to "
+            "it.",
         ) from error
     return context
 
@@ -372,13 +373,13 @@ def _add(transaction: Any, operation: Operation, acl: list[ACL] | None) -> None:
             transaction.create(path, data, acl=acl, ephemeral=ephemeral)
         case Delete(path):
             transaction.delete(path)
-        case Put(path, data, version):
+        case SetData(path, data, version):
             transaction.set_data(path, data, version)
-        case Check(path, version):
+        case CheckVersion(path, version):
             transaction.check(path, version)
 
 
-def _acl(grant: Grant) -> ACL:
+def _acl(grant: AclEntry) -> ACL:
     permissions = 0
     for letter in grant.permissions:
         permissions |= _LETTERS[letter]

@@ -9,16 +9,17 @@ from tarn.domain.access import MODEL_ACTIONS
 from tarn.hookspecs import Factory, hookimpl
 from tarn.interfaces import Authorizer, MasterContext
 
-__all__ = ["NoAuthorizer", "Settings", "tarn_authorizers"]
+__all__ = ["NoAuthorizer", "NoneSettings", "tarn_authorizers"]
 
 _REASON = "no authorizer is configured"
 _GUARDED = (
-    "no authorizer is configured: only the api token, the owner and admins may; viewers may look"
+    "no authorizer is configured: only the api token, the owner and admins may act; viewers may "
+    "look"
 )
 
 
 @attrs.frozen
-class Settings:
+class NoneSettings:
     """``authorizer.options`` of ``use: none``: there are none."""
 
 
@@ -47,7 +48,7 @@ class NoAuthorizer:
         """Do nothing: nothing is open."""
 
 
-def _create(_settings: Settings, context: MasterContext) -> Authorizer:
+def _create(_settings: NoneSettings, context: MasterContext) -> Authorizer:
     api = context.spec.api
     return NoAuthorizer(open_fleet=api.token == "none" and api.spnego is None)  # noqa: S105 (a kind)
 
@@ -55,4 +56,4 @@ def _create(_settings: Settings, context: MasterContext) -> Authorizer:
 @hookimpl
 def tarn_authorizers() -> Mapping[str, Factory[Authorizer]]:
     """Offer the authorizer that a spec gets when it names none."""
-    return {"none": Factory(Settings, _create, "allows everything, and says so")}
+    return {"none": Factory(NoneSettings, _create, "allows everything, and says so")}

@@ -8,11 +8,11 @@ from tarn.hookspecs import LintRule, hookimpl
 __all__ = ["tarn_lint_rules"]
 
 _RULES = {
-    "layout": "what lies at the top: missing, empty, one level off, no models, links, junk",
+    "layout": "the top directory: missing, empty, one level off, no models, links, junk",
     "names": "names of models, and `name` in the configuration",
     "versions": "version directories, and what `version_policy` says of them",
-    "files": "the model file that the back end wants",
-    "config": "config.pbtxt: whether it is there, is text, and can be read",
+    "files": "the model file that the back end needs",
+    "config": "config.pbtxt: whether it exists, is text, and can be read",
     "backend": "`backend` and `platform`",
     "batching": "`max_batch_size` and the schedulers",
     "instances": "`instance_group`, GPUs and shared memory",

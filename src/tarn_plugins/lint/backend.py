@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from tarn.domain.lint import Config, LintFinding, Model, Node, Place, Repository, printable
+from tarn.domain.lint import Config, LintFinding, Location, Model, Node, Repository, printable
 from tarn.triton.lint import BACKENDS, PLATFORMS, backend_of, nearest
 
 __all__ = ["check"]
@@ -14,8 +14,11 @@ def check(repository: Repository) -> Iterator[LintFinding]:
         lack = repository.lacks(model) if backend_of(model) in BACKENDS else ""
         if lack:
             place = model.config.place(model.root.first("backend")) if model.config else None
-            step = "Nothing, if it is meant for another one: `tarn doctor` asks the spec's."
-            yield LintFinding("TARN-2345", place or Place(model.name), lack, next_step=step)
+            step = (
+                "Nothing, if it is meant for another tritonserver: `tarn doctor` checks the one "
+                "in the spec."
+            )
+            yield LintFinding("TARN-2345", place or Location(model.name), lack, next_step=step)
     for model, config, root in repository.readable():
         backend, platform = root.first("backend"), root.first("platform")
         if root.first("ensemble_scheduling") is not None:
@@ -39,12 +42,12 @@ def _backend(config: Config, node: Node) -> Iterator[LintFinding]:
     if name in BACKENDS:
         return
     guess = PLATFORMS.get(name) or nearest(name, BACKENDS)
-    found = f"backend = '{printable(name)}': Triton brings none of this name"
+    found = f"backend = '{printable(name)}': Triton has no back end of this name"
     if guess:
         step = f"Did you mean '{guess}'?"
         yield LintFinding("TARN-2335", config.place(node), found, next_step=step)
     else:
-        step = "Nothing, if you bring it: name its directory in triton.args backend-directory."
+        step = "Nothing, if you provide it: name its directory in triton.args backend-directory."
         yield LintFinding("TARN-2336", config.place(node), found, next_step=step)
 
 
@@ -57,7 +60,7 @@ def _platform(config: Config, node: Node, backend: Node | None) -> Iterator[Lint
             step = f'Write backend: "{name}" instead.'
         else:
             step = f"Did you mean '{guess}'?" if guess else "Write `backend` instead."
-        found = f"platform = '{printable(name)}': there is none of this name"
+        found = f"platform = '{printable(name)}': there is no platform of this name"
         yield LintFinding("TARN-2335", config.place(node), found, next_step=step)
     elif meant is not None and backend is not None and backend.value not in {meant, "", None}:
         found = f"platform = '{name}' means the back end '{meant}', not '{backend.value}'"

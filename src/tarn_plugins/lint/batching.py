@@ -19,7 +19,7 @@ def check(repository: Repository) -> Iterator[LintFinding]:
     for model, config, root in repository.readable():
         most = root.number("max_batch_size")
         if most < 0:
-            found, right = f"max_batch_size = {most}", "Right would be 0 (no batching) or more"
+            found, right = f"max_batch_size = {most}", "Expected 0 (no batching) or more"
             place = config.place(root.first("max_batch_size"))
             yield LintFinding("TARN-2343", place, found, right)
             continue
@@ -42,7 +42,7 @@ def _preferred(
             continue
         found = f"{'.'.join(path)}.preferred_batch_size = {size}"
         if size < 1:
-            right, step = "Right would be 1 or more", ""
+            right, step = "Expected 1 or more", ""
         else:
             found += f" is above max_batch_size = {most}"
             right, step = "", "Raise the one or lower the other."
@@ -60,7 +60,7 @@ def _priorities(config: Config, dynamic: Node) -> Iterator[LintFinding]:
     levels = dynamic.number("priority_levels")
     if levels < 1:
         return
-    right = f"Right would be 1 to {levels}, as priority_levels says"
+    right = f"Expected 1 to {levels}, as priority_levels says"
     default = dynamic.first("default_priority_level")
     if default is None or not 1 <= default.whole() <= levels:
         said = default.value if default else "not given"

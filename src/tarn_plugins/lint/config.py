@@ -11,8 +11,8 @@ from tarn.domain.lint import (
     Entry,
     Kind,
     LintFinding,
+    Location,
     Model,
-    Place,
     Rename,
     Repository,
 )
@@ -37,7 +37,7 @@ def check(repository: Repository) -> Iterator[LintFinding]:
 
 def _flaws(config: Config) -> Iterator[LintFinding]:
     for flaw in config.flaws:
-        place = Place(config.file, flaw.line, flaw.column)
+        place = Location(config.file, flaw.line, flaw.column)
         repair = Edit(config.file, 0, 1) if flaw.code == "TARN-2326" else None
         yield LintFinding(flaw.code, place, flaw.found, flaw.right, flaw.next_step, repair)
 
@@ -48,9 +48,9 @@ def _missing(model: Model) -> Iterator[LintFinding]:
         yield _misnamed(model, near)
         return
     if model.versions and not backend_of(model):
-        found = f"has no {CONFIG}, and no file that tells Triton which back end to take"
+        found = f"has no {CONFIG}, and no file that tells Triton which back end to use"
         step = f'Write {model.name}/{CONFIG} with `backend: "…"`.'
-        yield LintFinding("TARN-2328", Place(model.name), found, next_step=step)
+        yield LintFinding("TARN-2328", Location(model.name), found, next_step=step)
 
 
 def _is_near(entry: Entry) -> bool:
@@ -62,9 +62,9 @@ def _misnamed(model: Model, near: Entry) -> LintFinding:
     right = f"{model.name}/{CONFIG}"
     return LintFinding(
         "TARN-2327",
-        Place(near.path),
+        Location(near.path),
         f"is not read: its name is not {CONFIG}",
-        f"Right would be {right}",
+        f"Expected {right}",
         "`tarn lint --fix` renames it." if only_case else "Rename it.",
         Rename(near.path, right) if only_case else None,
         _harm(model),
@@ -83,6 +83,8 @@ def _in_versions(model: Model) -> Iterator[LintFinding]:
         entry = model.find(f"{version}/{CONFIG}")
         if entry is not None and model.config is None:
             found = "is not read: it lies in a version"
-            right = f"Right would be {model.name}/{CONFIG}"
+            right = f"Expected {model.name}/{CONFIG}"
             level = _harm(model)
-            yield LintFinding("TARN-2327", Place(entry.path), found, right, "Move it.", None, level)
+            yield LintFinding(
+                "TARN-2327", Location(entry.path), found, right, "Move it.", None, level
+            )

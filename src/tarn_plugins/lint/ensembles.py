@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 import attrs
 
-from tarn.domain.lint import Config, LintFinding, Model, Node, Place, Repository, printable
+from tarn.domain.lint import Config, LintFinding, Location, Model, Node, Repository, printable
 from tarn.triton.lint import completes_itself, nearest, served_versions
 
 __all__ = ["check"]
@@ -38,10 +38,10 @@ def _head(config: Config, root: Node, schedule: Node) -> Iterator[LintFinding]:
     if platform is None or platform.value != "ensemble":
         found = "has ensemble_scheduling, and its platform is not 'ensemble'"
         place = config.place(platform or root.first("backend") or schedule)
-        yield LintFinding("TARN-2370", place, found, 'Right would be platform: "ensemble"')
+        yield LintFinding("TARN-2370", place, found, 'Expected platform: "ensemble"')
     group = root.first("instance_group")
     if group is not None:
-        found = "an ensemble has no instance_group: its steps have"
+        found = "an ensemble has no instance_group; its steps have theirs"
         yield LintFinding("TARN-2370", config.place(group), found, next_step="Remove it.")
     if not schedule.all("step"):
         found = "ensemble_scheduling has no step"
@@ -61,7 +61,7 @@ def _step(repository: Repository, config: Config, step: Node) -> Iterator[LintFi
     if model is None:
         guess = nearest(named.value, [each.name for each in repository.models])
         found = f"the step names '{printable(named.value)}', and there is no such model"
-        hint = f"Did you mean '{guess}'?" if guess else "Add the model, or mend the name."
+        hint = f"Did you mean '{guess}'?" if guess else "Add the model, or correct the name."
         yield LintFinding("TARN-2371", config.place(named), found, next_step=hint)
         return
     yield from _version(config, step, model)
@@ -215,9 +215,9 @@ def _fits(
             continue
         own = model.root.number("max_batch_size")
         if 0 < own < most:
-            found = f"max_batch_size = {most}, and its step '{model.name}' takes {own} at most"
+            found = f"max_batch_size = {most}, but its step '{model.name}' takes at most {own}"
             place = config.place(root.first("max_batch_size"))
-            yield LintFinding("TARN-2375", place, found, f"Right would be at most {own}")
+            yield LintFinding("TARN-2375", place, found, f"Expected at most {own}")
         settled = own > 0 or not completes_itself(repository, model)
         for entry, end in _mapped_ends(step, model, batches=own > 0 if settled else None):
             yield from _differ(config, entry, end, known.setdefault(entry.text("value"), end))
@@ -265,7 +265,7 @@ def _circles(
             model = repository.model(name)
             if way and model is not None and model.config is not None:
                 found = f"the ensemble leads back to itself: {' -> '.join((name, *way))}"
-                place: Place = model.config.place(step.first("model_name"))
+                place: Location = model.config.place(step.first("model_name"))
                 yield LintFinding("TARN-2374", place, found)
 
 

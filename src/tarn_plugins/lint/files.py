@@ -2,7 +2,16 @@
 
 from collections.abc import Iterator, Sequence
 
-from tarn.domain.lint import Entry, Kind, LintFinding, Model, Place, Rename, Repository, is_version
+from tarn.domain.lint import (
+    Entry,
+    Kind,
+    LintFinding,
+    Location,
+    Model,
+    Rename,
+    Repository,
+    is_version,
+)
 from tarn.triton.lint import BACKENDS, backend_of, file_of, nearest, served_versions
 from tarn.triton.repository import is_junk
 
@@ -46,18 +55,18 @@ def _without_backend(model: Model, served: Sequence[str]) -> Iterator[LintFindin
 
 def _lack(model: Model, version: str, wanted: Sequence[str], backend: str) -> LintFinding:
     held = [entry for entry in model.at(version) if not is_junk(entry.name)]
-    place = Place(f"{model.name}/{version}")
+    place = Location(f"{model.name}/{version}")
     consequence = ": Triton stays up and is never ready" if backend == "python" else ""
     if not held:
         want = f"Put {' or '.join(wanted)} into it" if backend else ""
         return LintFinding("TARN-2316", place, f"is empty{consequence}", next_step=want)
     for entry in held:
         if entry.kind is Kind.LOST and entry.name in wanted:
-            found = f"has no {entry.name}, only a link that leads nowhere{consequence}"
+            found = f"has no {entry.name}, only a link without a target{consequence}"
             step = "Bring its target back, or put the file itself there."
             return LintFinding("TARN-2318", place, found, next_step=step)
     if any(entry.name == _SAVED for entry in held) and _SAVED_AT in wanted:
-        found = f"has no {_SAVED_AT}: what should be in that directory lies beside it"
+        found = f"has no {_SAVED_AT}: what should be in that directory lies next to it"
         step = (
             f"Make the directory {place.file}/{_SAVED_AT}, and move {_SAVED} and the rest into it."
         )
@@ -96,9 +105,9 @@ def _nested(model: Model, version: str, wanted: Sequence[str]) -> Entry | None:
 def _case(entry: Entry, right: str) -> LintFinding:
     return LintFinding(
         "TARN-2319",
-        Place(entry.path),
+        Location(entry.path),
         f"'{entry.name}' differs from '{right}' in case",
-        f"Right would be {right}",
+        f"Expected {right}",
         "`tarn lint --fix` renames it.",
         Rename(entry.path, f"{entry.parent}/{right}"),
     )
@@ -107,6 +116,6 @@ def _case(entry: Entry, right: str) -> LintFinding:
 def _at_top(model: Model, wanted: Sequence[str]) -> Iterator[LintFinding]:
     for entry in model.at():
         if entry.name in wanted and entry.kind in {Kind.FILE, Kind.DIRECTORY}:
-            found = "lies beside the versions, where Triton does not look"
+            found = "lies next to the versions, where Triton does not look"
             step = f"Move it to {model.name}/1/{entry.name}."
-            yield LintFinding("TARN-2313", Place(entry.path), found, next_step=step)
+            yield LintFinding("TARN-2313", Location(entry.path), found, next_step=step)

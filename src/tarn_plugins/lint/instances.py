@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from tarn.domain.lint import Config, LintFinding, Node, Place, Repository
+from tarn.domain.lint import Config, LintFinding, Location, Node, Repository
 from tarn.triton.lint import stubs
 
 __all__ = ["check"]
@@ -28,8 +28,8 @@ def _count(config: Config, group: Node) -> Iterator[LintFinding]:
     count = group.first("count")
     if count is not None and count.whole() < 1:
         found = f"instance_group.count = {count.value}, which Triton takes for 1"
-        right = "Right would be 1 or more"
-        step = "To serve nothing of it, leave the model out of models.serve."
+        right = "Expected 1 or more"
+        step = "Not to serve the model, leave it out of models.serve."
         yield LintFinding("TARN-2350", config.place(count), found, right, step)
 
 
@@ -57,7 +57,8 @@ def _shared_memory(repository: Repository) -> Iterator[LintFinding]:
         f"shared memory, {copies * 64} MB before Triton 23.09; a container has 64 MB"
     )
     step = (
-        "On YARN a container of Docker's gets more by itself: instance.resources.memory must hold "
-        "it. Elsewhere give it more (docker run --shm-size), or serve fewer models."
+        "On YARN a Docker container gets more automatically: instance.resources.memory must "
+        "include it. Elsewhere give the container more (docker run --shm-size), or serve fewer "
+        "models."
     )
-    yield LintFinding("TARN-2353", Place(""), said, next_step=step)
+    yield LintFinding("TARN-2353", Location(""), said, next_step=step)

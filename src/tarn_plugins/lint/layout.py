@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
 from tarn.domain import Severity
-from tarn.domain.lint import Entry, Kind, LintFinding, Model, Place, Repository, is_version
+from tarn.domain.lint import Entry, Kind, LintFinding, Location, Model, Repository, is_version
 from tarn.triton.repository import examine, is_junk
 
 __all__ = ["check"]
@@ -30,14 +30,16 @@ def check(repository: Repository) -> Iterator[LintFinding]:
 def _whole(repository: Repository) -> Iterator[LintFinding]:
     if not repository.complete:
         found = f"holds more than {len(repository.entries):,} files; only these were looked at"
-        yield LintFinding("TARN-2305", Place(""), found, next_step="Name the repository itself.")
+        yield LintFinding("TARN-2305", Location(""), found, next_step="Name the repository itself.")
     if any(_nested(model) for model in repository.models):
         return
     for finding in examine(_listing(repository)):
         if finding.code == "TARN-3335":
             continue  # the rule of names says it of each model
         if finding.code != "TARN-2201" or not repository.models:
-            yield LintFinding(finding.code, Place(""), finding.found, next_step=finding.next_step)
+            yield LintFinding(
+                finding.code, Location(""), finding.found, next_step=finding.next_step
+            )
 
 
 def _listing(repository: Repository) -> Iterator[str]:
@@ -75,7 +77,7 @@ def _odd(entry: Entry) -> LintFinding:
     deep = harmless is not None and entry.path.count("/") > harmless
     level = Severity.WARNING if deep else None
     step = steps[entry.kind]
-    return LintFinding(_ODD[entry.kind], Place(entry.path), said, "", step, None, level)
+    return LintFinding(_ODD[entry.kind], Location(entry.path), said, "", step, None, level)
 
 
 def _harm(entry: Entry) -> str:
@@ -90,32 +92,32 @@ def _harm(entry: Entry) -> str:
 
 def _top(entry: Entry) -> Iterator[LintFinding]:
     if entry.is_directory and is_junk(entry.name):
-        found = "is no model, and Triton would take it for one"
-        yield LintFinding("TARN-2304", Place(entry.path), found, next_step="Remove or move it.")
+        found = "is not a model, but Triton would take it for one"
+        yield LintFinding("TARN-2304", Location(entry.path), found, next_step="Remove or move it.")
     elif entry.kind is Kind.FILE and (
         entry.name.endswith(_MODEL_FILES) or entry.name == _STRAY_PYTHON
     ):
         found = "lies at the top of the repository, where Triton does not look"
-        right = "Right would be <model>/config.pbtxt or <model>/<version>/<file>"
-        yield LintFinding("TARN-2306", Place(entry.path), found, right, "Move or remove it.")
+        right = "Expected <model>/config.pbtxt or <model>/<version>/<file>"
+        yield LintFinding("TARN-2306", Location(entry.path), found, right, "Move or remove it.")
 
 
 def _junk_inside(entry: Entry) -> LintFinding:
     found = "was left by a tool; Triton ignores it, and TARN does not copy it"
-    return LintFinding("TARN-2307", Place(entry.path), found, next_step="Nothing, or remove it.")
+    return LintFinding("TARN-2307", Location(entry.path), found, next_step="Nothing, or remove it.")
 
 
 def _model(model: Model) -> Iterator[LintFinding]:
     if _nested(model):
         found = f"holds another '{model.name}', which has the configuration or the versions"
         step = f"Move what is in {model.name}/{model.name} one level up."
-        yield LintFinding("TARN-2310", Place(model.name), found, next_step=step)
+        yield LintFinding("TARN-2310", Location(model.name), found, next_step=step)
     elif not model.entries:
-        yield LintFinding("TARN-2308", Place(model.name), "is empty")
+        yield LintFinding("TARN-2308", Location(model.name), "is empty")
     elif model.config is None and not model.versions and not _is_near(model):
         held = ", ".join(sorted(entry.name for entry in model.at())[:5])
         found = f"has neither a configuration nor a version, only {held}"
-        yield LintFinding("TARN-2309", Place(model.name), found)
+        yield LintFinding("TARN-2309", Location(model.name), found)
 
 
 def _nested(model: Model) -> bool:

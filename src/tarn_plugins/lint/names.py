@@ -6,7 +6,7 @@ Which signs a model's name may have (TARN-3335) is decided for `up` and for this
 import re
 from collections.abc import Iterator
 
-from tarn.domain.lint import Config, Edit, LintFinding, Node, Place, Repository, printable
+from tarn.domain.lint import Config, Edit, LintFinding, Location, Node, Repository, printable
 from tarn.triton.repository import is_model_name, misnamed
 
 __all__ = ["check"]
@@ -23,25 +23,25 @@ def check(repository: Repository) -> Iterator[LintFinding]:
         is_model = model.config is not None or bool(model.versions)
         if is_model and not is_model_name(model.name) and not _ODD_FILE.search(model.name):
             wrong = misnamed(model.name, "")
-            place = Place(model.name)
+            place = Location(model.name)
             yield LintFinding(wrong.code, place, wrong.found, next_step=wrong.next_step)
         for entry in model.entries:
             if _ODD_FILE.search(entry.name):
-                found = "has bytes in its name that are no UTF-8 text, or control characters"
-                yield LintFinding("TARN-2331", Place(entry.path), found, next_step="Rename it.")
+                found = "has a name with control characters, or with bytes that are not UTF-8 text"
+                yield LintFinding("TARN-2331", Location(entry.path), found, next_step="Rename it.")
     for model, config, root in repository.readable():
         yield from _written(model.name, config, root)
 
 
 def _directory(name: str) -> Iterator[LintFinding]:
-    place = Place(name)
+    place = Location(name)
     step = "Rename the directory; clients then ask for the new name."
     if _ODD_FILE.search(name):
-        found = "has bytes in its name that are no UTF-8 text, or control characters"
+        found = "has a name with control characters, or with bytes that are not UTF-8 text"
         yield LintFinding("TARN-2331", place, found, next_step=step)
     elif len(name) > LONGEST:
         found = f"has a name of {len(name)} characters"
-        yield LintFinding("TARN-2332", place, found, f"Right would be at most {LONGEST}", step)
+        yield LintFinding("TARN-2332", place, found, f"Expected at most {LONGEST}", step)
 
 
 def _written(name: str, config: Config, root: Node) -> Iterator[LintFinding]:
@@ -52,7 +52,7 @@ def _written(name: str, config: Config, root: Node) -> Iterator[LintFinding]:
         "TARN-2330",
         config.place(written),
         f"name = '{printable(written.value or '')}', and the directory is '{printable(name)}'",
-        "Right would be the same name, or none: Triton takes the directory's",
+        "Expected the same name, or none: Triton takes the directory's",
         "`tarn lint --fix` removes the line.",
         Edit(config.file, *_span(config.text, written)),
     )

@@ -46,7 +46,7 @@ def _environment(model: Model, config: Config, entry: Node | None) -> Iterator[L
     if not path.startswith(("/", _HERE)):
         inside = path.removeprefix("$TRITON_MODEL_DIRECTORY/").removeprefix("./")
         found = f"EXECUTION_ENV_PATH = '{printable(path)}', which Triton does not find"
-        right = f"Right would be {_HERE}{printable(inside)} (two $), or a path from /"
+        right = f"Expected {_HERE}{printable(inside)} (two $), or a path from /"
         yield LintFinding("TARN-2382", place, found, right)
         return
     if path.startswith("/"):
@@ -62,7 +62,7 @@ def _force(config: Config, entry: Node | None) -> Iterator[LintFinding]:
     value = entry.first("value", "string_value") if entry else None
     if value is not None and (value.value or "").lower() not in _YES_NO:
         found = f"FORCE_CPU_ONLY_INPUT_TENSORS = '{printable(value.value or '')}'"
-        yield LintFinding("TARN-2382", config.place(value), found, 'Right would be "yes" or "no"')
+        yield LintFinding("TARN-2382", config.place(value), found, 'Expected "yes" or "no"')
 
 
 def _forest(config: Config, entry: Node | None) -> Iterator[LintFinding]:
@@ -70,7 +70,7 @@ def _forest(config: Config, entry: Node | None) -> Iterator[LintFinding]:
     if value is not None and (value.value or "") not in FOREST_FILES:
         found = f"model_type = '{printable(value.value or '')}'"
         guess = nearest(value.value or "", FOREST_FILES)
-        right = f"Right would be {guess or ', '.join(FOREST_FILES)}"
+        right = f"Expected {guess or ', '.join(FOREST_FILES)}"
         yield LintFinding("TARN-2382", config.place(value), found, right)
 
 
@@ -78,7 +78,7 @@ def _labels(model: Model, config: Config, output: Node) -> Iterator[LintFinding]
     named = output.first("label_filename")
     if named is not None and named.value and model.find(named.value) is None:
         found = f"label_filename names {printable(named.value)}, which is not in the model"
-        step = f"Put it at {model.name}/{printable(named.value)}, beside the configuration."
+        step = f"Put it at {model.name}/{printable(named.value)}, next to the configuration."
         yield LintFinding("TARN-2380", config.place(named), found, next_step=step)
 
 

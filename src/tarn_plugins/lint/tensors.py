@@ -45,9 +45,9 @@ def _twice(config: Config, side: str, tensors: tuple[Node, ...]) -> Iterator[Lin
 
 def _incomplete(config: Config, side: str, tensor: Node) -> Iterator[LintFinding]:
     rights = {
-        "name": 'Right would be name: "…"',
-        "data_type": "Right would be e.g. data_type: TYPE_FP32",
-        "dims": "Right would be e.g. dims: [ -1 ]",
+        "name": 'Expected name: "…"',
+        "data_type": "Expected e.g. data_type: TYPE_FP32",
+        "dims": "Expected e.g. dims: [ -1 ]",
     }
     for key, right in rights.items():
         if tensor.text(key) in {"", "TYPE_INVALID"}:
@@ -60,13 +60,13 @@ def _shape(config: Config, side: str, tensor: Node, batch: int) -> Iterator[Lint
     for dim in dims:
         if dim.whole(default=1) < -1 or dim.whole(default=1) == 0:
             found = f"{_named(side, tensor)} has the dimension {dim.value}"
-            right = "Right would be 1 or more, or -1 for any size"
+            right = "Expected 1 or more, or -1 for any size"
             yield LintFinding("TARN-2362", config.place(dim), found, right)
     form = tensor.first("format")
     pictures = form is not None and form.value in {"FORMAT_NHWC", "FORMAT_NCHW"}
     if form is not None and pictures and len(dims) != _DIMS_OF_A_PICTURE:
         found = f"{_named(side, tensor)} is of {form.value}, and has {len(dims)} dimensions"
-        yield LintFinding("TARN-2363", config.place(form), found, "Right would be 3")
+        yield LintFinding("TARN-2363", config.place(form), found, "Expected 3")
     reshape = tensor.first("reshape")
     if reshape is not None:
         yield from _reshape(config, side, tensor, reshape, batch)
@@ -83,7 +83,7 @@ def _reshape(
         yield LintFinding("TARN-2364", place, found)
     elif min((*old, *new), default=1) > 0 and math.prod(old) != math.prod(new):
         found = f"{_named(side, tensor)} has {math.prod(old)} elements, reshaped {math.prod(new)}"
-        yield LintFinding("TARN-2364", place, found, "Right would be the same number")
+        yield LintFinding("TARN-2364", place, found, "Expected the same number")
 
 
 def _silent(repository: Repository, model: Model, config: Config) -> Iterator[LintFinding]:

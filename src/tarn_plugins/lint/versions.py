@@ -7,8 +7,8 @@ from tarn.domain import Severity
 from tarn.domain.lint import (
     HIGHEST_VERSION,
     LintFinding,
+    Location,
     Model,
-    Place,
     Repository,
     is_version,
     printable,
@@ -19,7 +19,7 @@ __all__ = ["check"]
 
 _LIKE = re.compile(r"[-+]?\d.*|v\d+([._-]\d+)*|latest|version.*", re.IGNORECASE)
 """What people write for a version, and Triton does not take for one."""
-_RIGHT = "Right would be a whole number without a leading zero: 1, 2, …"
+_RIGHT = "Expected a whole number without a leading zero: 1, 2, …"
 _READ = re.compile(r"[-+]?\d+")
 """What Triton reads of a name for the version's number, unless it begins with a zero."""
 
@@ -33,7 +33,7 @@ def check(repository: Repository) -> Iterator[LintFinding]:
         if model.is_readable and not model.versions and not _wrong(model):
             found = "has no version directory"
             step = f"Make {model.name}/1; an ensemble's may be empty."
-            yield LintFinding("TARN-2311", Place(model.name), found, next_step=step)
+            yield LintFinding("TARN-2311", Location(model.name), found, next_step=step)
 
 
 def _wrong(model: Model) -> bool:
@@ -46,8 +46,8 @@ def _directories(model: Model) -> Iterator[LintFinding]:
     for entry in model.at():
         if is_version(entry.name):
             if not entry.is_directory:
-                found = "is no directory, though it has the name of a version"
-                yield LintFinding("TARN-2312", Place(entry.path), found, _RIGHT)
+                found = "is not a directory, although it has the name of a version"
+                yield LintFinding("TARN-2312", Location(entry.path), found, _RIGHT)
         elif entry.is_directory and _LIKE.fullmatch(entry.name):
             guess = entry.name.lstrip("vV0") or "1"
             guess = guess if is_version(guess) and not model.find(guess) else ""
@@ -56,7 +56,7 @@ def _directories(model: Model) -> Iterator[LintFinding]:
             if entry.name.isascii() and entry.name.isdecimal() and entry.name[0] != "0":
                 found += f": Triton ends where one is above {HIGHEST_VERSION}"
             level = _level(model, entry.name)
-            yield LintFinding("TARN-2312", Place(entry.path), found, _RIGHT, step, None, level)
+            yield LintFinding("TARN-2312", Location(entry.path), found, _RIGHT, step, None, level)
 
 
 def _level(model: Model, name: str) -> Severity:
@@ -81,8 +81,8 @@ def _policy(model: Model) -> Iterator[LintFinding]:
     named = specific.all("versions") if specific else ()
     for node in named:
         if model.versions and node.value not in model.versions:
-            found = f"version_policy names version {node.value}, which is not there"
-            step = f"There is {', '.join(model.versions)}."
+            found = f"version_policy names version {node.value}, which does not exist"
+            step = f"Existing versions: {', '.join(model.versions)}."
             level = None if served_versions(model) else Severity.ALERT
             place = model.config.place(node)
             yield LintFinding("TARN-2314", place, found, "", step, None, level)
@@ -95,5 +95,5 @@ def _policy(model: Model) -> Iterator[LintFinding]:
         step = "Name a version, or leave the policy out: then the highest is served."
         yield LintFinding("TARN-2315", model.config.place(wrong), found, next_step=step)
     elif not served_versions(model) and model.versions and not named:
-        found = "version_policy chooses none of the versions that are there"
+        found = "version_policy chooses none of the existing versions"
         yield LintFinding("TARN-2315", model.config.place(policy), found)

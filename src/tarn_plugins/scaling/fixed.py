@@ -9,11 +9,11 @@ from tarn.domain import FleetView, Wish
 from tarn.hookspecs import Factory, hookimpl
 from tarn.interfaces import MasterContext, ScalingPolicy
 
-__all__ = ["Fixed", "Settings", "tarn_scaling_policies"]
+__all__ = ["FixedPolicy", "FixedSettings", "tarn_scaling_policies"]
 
 
 @attrs.frozen
-class Settings:
+class FixedSettings:
     """What ``scaling.options`` may hold for ``use: fixed``."""
 
     replicas: int | None = attrs.field(default=None, validator=optional(ge(0)))
@@ -21,10 +21,10 @@ class Settings:
 
 
 @attrs.frozen
-class Fixed:
+class FixedPolicy:
     """Wants the size in its settings, else has no opinion."""
 
-    settings: Settings
+    settings: FixedSettings
 
     def wanted(self, fleet: FleetView) -> Wish:
         """Return the same wish whatever the fleet does."""
@@ -33,11 +33,11 @@ class Fixed:
         return Wish(self.settings.replicas, "scaling.options.replicas")
 
 
-def _create(settings: Settings, _context: MasterContext) -> ScalingPolicy:
-    return Fixed(settings)
+def _create(settings: FixedSettings, _context: MasterContext) -> ScalingPolicy:
+    return FixedPolicy(settings)
 
 
 @hookimpl
 def tarn_scaling_policies() -> Mapping[str, Factory[ScalingPolicy]]:
     """Offer the policy that a spec gets when it names none."""
-    return {"fixed": Factory(Settings, _create, "keeps the size that a person chose")}
+    return {"fixed": Factory(FixedSettings, _create, "keeps the size that a person chose")}

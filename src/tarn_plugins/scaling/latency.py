@@ -27,7 +27,7 @@ from tarn.hookspecs import Factory, hookimpl
 from tarn.interfaces import MasterContext, ScalingPolicy
 from tarn.plain import Within, amount, amount_text
 
-__all__ = ["Latency", "Settings", "tarn_scaling_policies"]
+__all__ = ["LatencyPolicy", "LatencySettings", "tarn_scaling_policies"]
 
 _MOST_GROWTH = 2.0
 """Times the present size, in one step."""
@@ -37,7 +37,7 @@ _DURATIONS = tuple(name for name, meaning in SIGNALS.items() if meaning.unit == 
 
 
 @attrs.frozen
-class Settings:
+class LatencySettings:
     """What ``scaling.options`` may hold for ``use: latency``."""
 
     signal: str = "queue_time"
@@ -61,16 +61,16 @@ class Settings:
         """Refuse a signal that is known to be no duration."""
         if self.signal in SIGNALS and self.signal not in _DURATIONS:
             raise ValueError(
-                f"signal = '{self.signal}' is no duration; {', '.join(_DURATIONS)} and latency_p95 "
-                "are; for others there is 'use: target'"
+                f"signal = '{self.signal}' is not a duration; use {', '.join(_DURATIONS)} or "
+                "latency_p95; for other signals there is 'use: target'"
             )
 
 
 @attrs.frozen
-class Latency:
+class LatencyPolicy:
     """Wants more while requests take too long, and one fewer while they take much less."""
 
-    settings: Settings
+    settings: LatencySettings
 
     def wanted(self, fleet: FleetView) -> Wish:
         """Return the size by the objective; None while the time is unknown."""
@@ -140,11 +140,11 @@ def _without_instances(fleet: FleetView) -> Wish:
     return Wish(size, f"{waits}: {replicas(size)}", urgent=size > fleet.desired)
 
 
-def _create(settings: Settings, _context: MasterContext) -> ScalingPolicy:
-    return Latency(settings)
+def _create(settings: LatencySettings, _context: MasterContext) -> ScalingPolicy:
+    return LatencyPolicy(settings)
 
 
-def _reads(settings: Settings) -> Iterable[str]:
+def _reads(settings: LatencySettings) -> Iterable[str]:
     return (settings.signal, "in_flight", "requests_per_s")
 
 
@@ -152,4 +152,4 @@ def _reads(settings: Settings) -> Iterable[str]:
 def tarn_scaling_policies() -> Mapping[str, Factory[ScalingPolicy]]:
     """Offer the policy for fleets with an objective in time."""
     summary = "keeps the time that requests take near an objective"
-    return {"latency": Factory(Settings, _create, summary, reads=_reads)}
+    return {"latency": Factory(LatencySettings, _create, summary, reads=_reads)}

@@ -19,7 +19,7 @@ from tarn.domain.counted import replicas
 from tarn.hookspecs import Factory, hookimpl
 from tarn.interfaces import MasterContext, ScalingPolicy
 
-__all__ = ["Schedule", "Settings", "Window", "tarn_scaling_policies"]
+__all__ = ["SchedulePolicy", "ScheduleSettings", "Window", "tarn_scaling_policies"]
 
 _FIELDS = 5
 _AHEAD = timedelta(hours=3)
@@ -80,7 +80,7 @@ class Window:
 
 
 @attrs.frozen
-class Settings:
+class ScheduleSettings:
     """What ``scaling.options`` may hold for ``use: schedule``."""
 
     windows: tuple[Window, ...] = attrs.field(validator=min_len(1))
@@ -104,10 +104,10 @@ class _Bounds:
 
 
 @attrs.frozen
-class Schedule:
+class SchedulePolicy:
     """Wants what the inner policy wants, moved into the bounds of the hour."""
 
-    settings: Settings
+    settings: ScheduleSettings
     inner: ScalingPolicy
     zone: tzinfo = attrs.field()
 
@@ -165,11 +165,11 @@ def _within(limits: Limits, bounds: _Bounds) -> Limits:
     return attrs.evolve(limits, min=min(max(limits.min, bounds.low), high), max=high)
 
 
-def _create(settings: Settings, context: MasterContext) -> ScalingPolicy:
-    return Schedule(settings, context.policy(settings.inner))
+def _create(settings: ScheduleSettings, context: MasterContext) -> ScalingPolicy:
+    return SchedulePolicy(settings, context.policy(settings.inner))
 
 
-def _asks(settings: Settings) -> Mapping[str, Choice]:
+def _asks(settings: ScheduleSettings) -> Mapping[str, Choice]:
     return {"inner": settings.inner}
 
 
@@ -177,7 +177,7 @@ def _asks(settings: Settings) -> Mapping[str, Choice]:
 def tarn_scaling_policies() -> Mapping[str, Factory[ScalingPolicy]]:
     """Offer the policy for loads that come by the clock."""
     factory = Factory(
-        Settings,
+        ScheduleSettings,
         _create,
         "asks another policy, within bounds that go by the calendar",
         ("cronsim",),

@@ -24,7 +24,7 @@ from tarn.hookspecs import Factory, hookimpl
 from tarn.interfaces import MasterContext, ScalingPolicy
 from tarn.plain import Within, amount, amount_text
 
-__all__ = ["Settings", "Target", "tarn_scaling_policies"]
+__all__ = ["TargetPolicy", "TargetSettings", "tarn_scaling_policies"]
 
 _NOISE = 1e-9
 """Replicas: what a sum of floats may be off by, and no reason for one replica more."""
@@ -43,7 +43,7 @@ one more in three minutes then; below it is hard to tell from noise, and nothing
 
 
 @attrs.frozen
-class Settings:
+class TargetSettings:
     """What ``scaling.options`` may hold for ``use: target``."""
 
     signal: str = "offered_load"
@@ -104,10 +104,10 @@ class Settings:
 
 
 @attrs.frozen
-class Target:
+class TargetPolicy:
     """Wants as many replicas as bring the load of each to the target."""
 
-    settings: Settings
+    settings: TargetSettings
     full: float | None = None
     """Requests that a replica executes when it is full, where that sets the target."""
 
@@ -117,7 +117,7 @@ class Target:
         fitted = self._fitted(fleet, there)
         return fitted.with_instances(fleet, there) if there.ready else fitted.without(fleet)
 
-    def _fitted(self, fleet: FleetView, there: Capacity) -> "Target":
+    def _fitted(self, fleet: FleetView, there: Capacity) -> "TargetPolicy":
         """Return the policy with a target that a replica can bear, as far as that was seen.
 
         With a target above it requests wait, and what is offered is never seen to grow.
@@ -127,7 +127,7 @@ class Target:
         full = executed_when_full(fleet, there.ready)
         if full is None or full * OF_FULL >= self._target:
             return self
-        return Target(attrs.evolve(self.settings, target=full * OF_FULL), full)
+        return TargetPolicy(attrs.evolve(self.settings, target=full * OF_FULL), full)
 
     def with_instances(self, fleet: FleetView, there: Capacity) -> Wish:
         """Judge by the signal: at least one instance is ready."""
@@ -150,10 +150,10 @@ class Target:
         exact = self._replicas(value + more, fleet, there)
         urgent = panics or more > _CLIMBS * value or self._overflows(exact, fleet)
         if self._half_seen(newest.value, fleet, there):
-            return Wish(fleet.desired, f"{load}: the next look will show all of it")
+            return Wish(fleet.desired, f"{load}: the next sample will show all of it")
         buried = self._buried(exact, fleet, there)
         if buried:
-            load += f", and {buried:.1f} more while ready ones are full of what waits"
+            load += f", and {buried:.1f} more while the ready ones are full of waiting requests"
         return self._sized(load, exact + buried, fleet, there, urgent=urgent)
 
     def _buried(self, exact: float, fleet: FleetView, there: Capacity) -> float:
@@ -215,11 +215,11 @@ class Target:
             need = max(1, self._rounded_up(fleet.waiting / self._target))
             rule = f" ({self._rule})"
         if need <= fleet.desired:
-            return Wish(fleet.desired, f"{waits}{rule}: {replicas(fleet.desired)} will do")
+            return Wish(fleet.desired, f"{waits}{rule}: {replicas(fleet.desired)} are enough")
         return Wish(need, f"{waits}{rule}: {replicas(need)}", urgent=True)
 
     def _sample(self, fleet: FleetView, sample: Sample[float]) -> Sample[float]:
-        """Return a load that can be reckoned with; nothing asked for is no load."""
+        """Return a load that can be reckoned with; nothing asked for is not a load."""
         if isinstance(sample, Unknown) and self.settings.unit == "s" and idle(fleet):
             return Known(0.0)
         sample = finite(sample)
@@ -298,14 +298,14 @@ class Target:
         return math.ceil(exact - _NOISE)
 
 
-def _create(settings: Settings, context: MasterContext) -> ScalingPolicy:
+def _create(settings: TargetSettings, context: MasterContext) -> ScalingPolicy:
     if settings.sleep_after_s is None:
         window_s = context.spec.scaling.down.window_s
         settings = attrs.evolve(settings, sleep_after_s=window_s)
-    return Target(settings)
+    return TargetPolicy(settings)
 
 
-def _reads(settings: Settings) -> Iterable[str]:
+def _reads(settings: TargetSettings) -> Iterable[str]:
     return (settings.signal,)
 
 
@@ -313,4 +313,4 @@ def _reads(settings: Settings) -> Iterable[str]:
 def tarn_scaling_policies() -> Mapping[str, Factory[ScalingPolicy]]:
     """Offer the policy for fleets whose load comes and goes."""
     summary = "goes straight to the size at which each replica has its share of a signal"
-    return {"target": Factory(Settings, _create, summary, reads=_reads)}
+    return {"target": Factory(TargetSettings, _create, summary, reads=_reads)}

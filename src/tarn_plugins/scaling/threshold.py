@@ -1,7 +1,7 @@
 """The scaling policy `threshold`: the rule of the Java TARN, without its faults.
 
 One number says how full the fleet is. Above one mark it grows to the size that the queue fits, not
-by one a minute; below another it gives up one replica. A metric that is missing is no zero.
+by one a minute; below another it gives up one replica. A metric that is missing is not a zero.
 """
 
 import math
@@ -19,11 +19,11 @@ from tarn.hookspecs import Factory, hookimpl
 from tarn.interfaces import MasterContext, ScalingPolicy
 from tarn.plain import Within, amount, amount_text
 
-__all__ = ["Settings", "Threshold", "tarn_scaling_policies"]
+__all__ = ["ThresholdPolicy", "ThresholdSettings", "tarn_scaling_policies"]
 
 
 @attrs.frozen
-class Settings:
+class ThresholdSettings:
     """What ``scaling.options`` may hold for ``use: threshold``."""
 
     mode: Literal["composite", "gpu_util", "queue_depth"] = "composite"
@@ -66,10 +66,10 @@ class _Load:
 
 
 @attrs.frozen
-class Threshold:
+class ThresholdPolicy:
     """Wants more above one mark, one fewer below the other, and else what there is."""
 
-    settings: Settings
+    settings: ThresholdSettings
 
     def wanted(self, fleet: FleetView) -> Wish:
         """Return the size by the two marks; None while what the mode needs is unknown."""
@@ -152,11 +152,11 @@ def _not_negative(sample: Sample[float]) -> Sample[float]:
     return sample if isinstance(sample, Unknown) else Known(max(0.0, sample.value))
 
 
-def _create(settings: Settings, _context: MasterContext) -> ScalingPolicy:
-    return Threshold(settings)
+def _create(settings: ThresholdSettings, _context: MasterContext) -> ScalingPolicy:
+    return ThresholdPolicy(settings)
 
 
-def _reads(settings: Settings) -> Iterable[str]:
+def _reads(settings: ThresholdSettings) -> Iterable[str]:
     reads = {"gpu_util": ("gpu_utilization",), "queue_depth": ("pending",)}
     return reads.get(settings.mode, ("gpu_utilization", "pending"))
 
@@ -165,4 +165,4 @@ def _reads(settings: Settings) -> Iterable[str]:
 def tarn_scaling_policies() -> Mapping[str, Factory[ScalingPolicy]]:
     """Offer the policy that the options of the Java TARN mean."""
     summary = "grows above one mark of load and shrinks below another, as the Java TARN did"
-    return {"threshold": Factory(Settings, _create, summary, reads=_reads)}
+    return {"threshold": Factory(ThresholdSettings, _create, summary, reads=_reads)}

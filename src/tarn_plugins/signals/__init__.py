@@ -1,1 +1,1 @@
-"""Signals: numbers for the fleet beside those that are always there."""
+"""Signals: numbers for the fleet besides those that are always there."""

@@ -14,11 +14,11 @@ from tarn.hookspecs import Factory, hookimpl
 from tarn.interfaces import MasterContext, Signal
 from tarn.triton.gpus import utilization
 
-__all__ = ["GpuNvml", "Settings", "tarn_signals"]
+__all__ = ["GpuNvml", "GpuNvmlSettings", "tarn_signals"]
 
 
 @attrs.frozen
-class Settings:
+class GpuNvmlSettings:
     """It has none."""
 
 
@@ -36,11 +36,11 @@ class GpuNvml:
         """
         newest = [rows[-1][1] for rows in samples.values() if rows]
         if not any(isinstance(said, Known) for metrics in newest for said in metrics.values()):
-            return Unknown("no ready instance says anything")
+            return Unknown("no ready instance has reported")
         return self.measure()
 
 
-def _create(_settings: Settings, _context: MasterContext) -> Signal:
+def _create(_settings: GpuNvmlSettings, _context: MasterContext) -> Signal:
     return GpuNvml()
 
 
@@ -48,4 +48,4 @@ def _create(_settings: Settings, _context: MasterContext) -> Signal:
 def tarn_signals() -> Mapping[str, Factory[Signal]]:
     """Offer ``gpu_nvml``."""
     summary = "how busy the GPUs of the master's machine are, in [0, 1], by NVML"
-    return {"gpu_nvml": Factory(Settings, _create, summary, ("pynvml",), "local")}
+    return {"gpu_nvml": Factory(GpuNvmlSettings, _create, summary, ("pynvml",), "local")}

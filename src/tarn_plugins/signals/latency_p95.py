@@ -21,7 +21,7 @@ from tarn.hookspecs import Factory, hookimpl
 from tarn.interfaces import MasterContext, Signal
 from tarn.triton.metrics import SUMMARIES, labels
 
-__all__ = ["LatencyP95", "Settings", "tarn_signals"]
+__all__ = ["LatencyP95", "LatencyP95Settings", "tarn_signals"]
 
 SUMMARY = "nv_inference_request_summary_us"
 COUNT = f"{SUMMARY}_count"
@@ -32,7 +32,7 @@ _Rows = tuple[tuple[float, Mapping[str, Sample[float]]], ...]
 
 
 @attrs.frozen
-class Settings:
+class LatencyP95Settings:
     """It has none."""
 
 
@@ -66,7 +66,7 @@ def _parts(rows: _Rows, window_s: float) -> Iterator[tuple[float, float, float]]
         ended = None if count is None else newest.get(count)
         if count is not None and isinstance(sample, Known) and isinstance(ended, Known):
             before = _first(within[:-1], count)
-            # a counter that fell began anew: the model was loaded again
+            # a counter that fell began again: the model was loaded again
             weight = ended.value - before if before <= ended.value else ended.value
             yield sample.value, weight, sample.age_s
 
@@ -118,11 +118,11 @@ def _silence(samples: Samples) -> str:
     return f"no {SUMMARY} was read: Triton gives it with {SUMMARIES} in the spec"
 
 
-def _create(_settings: Settings, _context: MasterContext) -> Signal:
+def _create(_settings: LatencyP95Settings, _context: MasterContext) -> Signal:
     return LatencyP95()
 
 
-def _reads(_settings: Settings) -> Iterable[str]:
+def _reads(_settings: LatencyP95Settings) -> Iterable[str]:
     return (SUMMARY, COUNT)
 
 
@@ -130,4 +130,4 @@ def _reads(_settings: Settings) -> Iterable[str]:
 def tarn_signals() -> Mapping[str, Factory[Signal]]:
     """Offer ``latency_p95``."""
     summary = "seconds within which 19 of 20 requests are answered, by Triton's summaries"
-    return {"latency_p95": Factory(Settings, _create, summary, reads=_reads)}
+    return {"latency_p95": Factory(LatencyP95Settings, _create, summary, reads=_reads)}

@@ -13,11 +13,11 @@ from tarn.plain import pasted
 from tarn.triton import mounts
 from tarn.triton.repository import nearest
 
-__all__ = ["Mount", "tarn_storages"]
+__all__ = ["MountStorage", "tarn_storages"]
 
 
 @attrs.frozen
-class Mount:
+class MountStorage:
     """Uses a directory where it is. It is checked, and never made: a typing error stays one."""
 
     def resolve(self, uri: str, context: ClientContext) -> Staged:
@@ -73,7 +73,7 @@ def _absent(path: Path, where: str) -> RepositoryError:
         "mount",
         f"{path} does not exist; {there} does",
         where=where,
-        next_step=f"{meant}Correct the path, or mount the file system; TARN never makes a "
+        next_step=f"{meant}Correct the path, or mount the file system; TARN never creates a "
         "repository.",
     )
 
@@ -81,6 +81,6 @@ def _absent(path: Path, where: str) -> RepositoryError:
 @hookimpl
 def tarn_storages() -> Mapping[str, StorageFactory]:
     """Claim bare paths."""
-    create: type[Storage] = Mount
+    create: type[Storage] = MountStorage
     summary = "a bare path: a directory that every instance sees; checked, never made"
     return {"mount": StorageFactory(frozenset({""}), create, summary)}

@@ -5,10 +5,10 @@ import threading
 import attrs
 
 from tarn.domain import (
-    Asked,
     Ended,
     ExitStatus,
     Fact,
+    Pending,
     Recovered,
     Running,
     RuntimeWish,
@@ -200,7 +200,7 @@ class OnlyAsks(FakeRuntime):
 
     def facts(self) -> tuple[Fact, ...]:
         return tuple(
-            Asked(f.instance_id, f.spec_hash) if isinstance(f, Running) else f
+            Pending(f.instance_id, f.spec_hash) if isinstance(f, Running) else f
             for f in super().facts()
         )
 

@@ -15,7 +15,7 @@ from ranger_jars import library
 from ranger_stage import EVERYBODY, POLICIES, SERVICE, PolicyServer, item, options, policy
 
 from tarn.domain import ANONYMOUS, Principal, Readiness
-from tarn.http.gate import PooledGate
+from tarn.http.authorizer_pool import AuthorizerPool
 from tarn_plugins.authorizer.ranger.authorizer import RangerAuthorizer
 from tarn_plugins.authorizer.ranger.definition import service_definition
 
@@ -58,18 +58,21 @@ def test_names_from_outside_are_names_only(shared: RangerAuthorizer, name: str) 
 def test_a_thousand_requests_leave_no_thread_behind(shared: RangerAuthorizer) -> None:
     """Each Python thread that ever called Java stays one of Java's: so few call it."""
 
-    async def ask(gate: PooledGate) -> int:
+    async def ask(gate: AuthorizerPool) -> int:
         allowed = 0
         for _ in range(100):
             asked = (gate.allow(ALICE, "infer", "ocr") for _ in range(10))
             allowed += sum(one.allowed for one in await asyncio.gather(*asked))
         return allowed
 
-    gate = PooledGate(shared, deadline_s=30.0)  # a late answer is a no, and not what is asked here
+    gate = AuthorizerPool(
+        shared, deadline_s=30.0
+    )  # a late answer is a no, and not what is asked here
     assert asyncio.run(ask(gate)) == 1000
     before = _threads()
     assert asyncio.run(ask(gate)) == 1000
-    assert _threads() <= before
+    # The JVM starts a few threads of its own, such as compilers; a thread per request would be 1000.
+    assert _threads() <= before + 20
     gate.close()
 
 
@@ -213,7 +216,7 @@ def test_jars_with_which_audits_would_vanish_are_refused(own: Open) -> None:
     with PolicyServer(POLICIES) as stage:
         authorizer = own(stage.url, jars=jars)
         assert not authorizer.check(ALICE, "infer", "ocr").allowed
-        assert "every audit would be lost" in authorizer.ready().reason
+        assert "every audit record would be lost" in authorizer.ready().reason
 
 
 def test_without_audit_nothing_is_written(own: Open, tmp_path: Path) -> None:

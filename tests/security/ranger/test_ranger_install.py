@@ -15,7 +15,7 @@ from tarn.interfaces import Progress
 from tarn.testing.context import client_context
 from tarn_plugins.authorizer.ranger.commands import ranger
 from tarn_plugins.authorizer.ranger.definition import ACCESSES, differences, service_definition
-from tarn_plugins.authorizer.ranger.wanted import There, parse, steps
+from tarn_plugins.authorizer.ranger.setup_file import AdminState, parse, steps
 
 POLICIES = """\
 service: triton_prod
@@ -218,10 +218,10 @@ def test_a_file_that_is_not_there_is_told(desk: Desk, tmp_path: Path) -> None:
         ("service: a\npolicies: [{name: x, models: [a], allow: [{users: [u], may: []}]}]",
          "may is empty"),
         ("service: a\npolicies: [{name: x, models: [a], allow: [{users: [u], may: [admin]}]}]",
-         "'admin' is nothing that may be done with a model"),
+         "'admin' is not an action on a model"),
         ("service: a\npolicies: [{name: x, models: [a]}, {name: x, models: [b]}]", "several"),
         ("service: a\nrules: []", "rules"),
-        ("service: a/b", "no name of a Ranger service"),
+        ("service: a/b", "not the name of a Ranger service"),
         ("service: [", "no YAML (line 1)"),
         ("", "a mapping"),
     ],
@@ -249,5 +249,5 @@ def test_the_definition_names_every_action_and_no_look_up() -> None:
 def test_steps_come_in_the_order_in_which_they_can_be_done() -> None:
     """A service needs its definition, a policy its service."""
     wanted = parse(POLICIES, "policies.yaml")
-    found = [step.what for step in steps(wanted, There(None, None))]
+    found = [step.what for step in steps(wanted, AdminState(None, None))]
     assert found == ["definition", "service", "policy", "policy"]

@@ -85,7 +85,7 @@ def test_what_cannot_work_is_refused_before_anything_starts(house: House) -> Non
     spec = house.spec("hollow", authorizer={"use": "ranger", "options": {"conf_dir": "nowhere"}})
     up = house.tarn("up", "-f", spec, RANGER_SERVICE="triton_prod")
     assert up.returncode == 1
-    assert f"'{house.root}/nowhere' is no directory of this machine" in up.stderr
+    assert f"'{house.root}/nowhere' is not a directory of this machine" in up.stderr
     assert "no ranger-plugins-common-*.jar is in" in up.stderr
     assert not house.processes("hollow")
     loose = house.tarn("up", "-f", spec, RANGER_SERVICE="triton_prod", RANGER_STRICT="false")

@@ -13,13 +13,13 @@ from tarn.cli import run
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_each_shell_gets_its_script(shell: str, fleet: FakeFleet, capsys) -> None:
     """It names the variable by which the shell asks."""
-    assert run(["completion", shell], fleet.surroundings) == 0
+    assert run(["completion", shell], fleet.environment) == 0
     assert f"_TARN_COMPLETE={shell}_complete" in capsys.readouterr().out
 
 
 def test_a_shell_that_is_not_known_is_refused(fleet: FakeFleet) -> None:
     """With the ones that are."""
-    assert run(["completion", "csh"], fleet.surroundings) == 2
+    assert run(["completion", "csh"], fleet.environment) == 2
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")

@@ -17,12 +17,12 @@ YAML = "name: demo\nmodels: models\nruntime: {use: fake}\n"
 def tarn(fleet: FakeFleet, capsys):
     """Run a command line beside a cluster that runs; return its exit code, stdout and stderr."""
     Path("tarn.yaml").write_text(YAML)
-    assert run(["up", "--no-wait"], fleet.surroundings) == 0
+    assert run(["up", "--no-wait"], fleet.environment) == 0
     (fleet.directory / "api_token").write_text(API_TOKEN)
     capsys.readouterr()
 
     def command(*arguments: str):
-        code = run(["dashboard", *arguments], fleet.surroundings)
+        code = run(["dashboard", *arguments], fleet.environment)
         captured = capsys.readouterr()
         return code, captured.out, captured.err
 

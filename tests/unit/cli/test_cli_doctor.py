@@ -7,7 +7,7 @@ import attrs
 import pytest
 
 from tarn.cli import run
-from tarn.cluster import Surroundings
+from tarn.cluster import ClusterEnvironment
 from tarn.errors import PluginError
 from tarn.hookspecs import FileCheck, hookimpl
 from tarn.interfaces import Finding
@@ -30,7 +30,7 @@ class Nginx:
                 yield Finding("TARN-9002", f"{name}:{number}", "a todo.", "Do it.", fatal=False)
 
 
-AROUND = Surroundings({}, lambda: load([Nginx()], points=()))
+AROUND = ClusterEnvironment({}, lambda: load([Nginx()], points=()))
 
 
 @attrs.frozen

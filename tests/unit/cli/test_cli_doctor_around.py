@@ -11,11 +11,11 @@ from fake_fleet import FakeFleet, FakePlugin
 
 import tarn
 from tarn.cli import run
-from tarn.cluster import Surroundings
+from tarn.cluster import ClusterEnvironment
 from tarn.domain import ClusterSpec
 from tarn.errors import LaunchError
 from tarn.hookspecs import FileCheck, hookimpl
-from tarn.interfaces import Check, Finding, Looked
+from tarn.interfaces import Check, CheckResult, Finding
 from tarn.plugins import load
 
 LEAK = Finding("WET-1", "roof.tiles = 3", "it leaks", "Set roof.tiles = 4")
@@ -40,14 +40,14 @@ class Roof:
     @hookimpl
     def tarn_doctor_probes(self) -> Iterable[Check]:
         self.probed += 1
-        return [check("rain", Looked("it runs off"))]
+        return [check("rain", CheckResult("it runs off"))]
 
     @hookimpl
     def tarn_doctor_files(self) -> Mapping[str, FileCheck]:
         return {"plan": FileCheck(lambda name, data: [LEAK] if data else [], "a plan of a roof")}
 
 
-def check(name: str, looked: Looked) -> Check:
+def check(name: str, looked: CheckResult) -> Check:
     return Check(name, "Whoever is wet works badly.", lambda: looked)
 
 
@@ -75,13 +75,13 @@ def roof() -> Roof:
 
 
 @pytest.fixture
-def around(fleet: FakeFleet, roof: Roof) -> Surroundings:
+def around(fleet: FakeFleet, roof: Roof) -> ClusterEnvironment:
     plugins = load([FakePlugin(fleet), roof], points=())
-    return attrs.evolve(fleet.surroundings, plugins=lambda: plugins)
+    return attrs.evolve(fleet.environment, plugins=lambda: plugins)
 
 
 @pytest.fixture
-def doctor(around: Surroundings, capsys: pytest.CaptureFixture[str]) -> Doctor:
+def doctor(around: ClusterEnvironment, capsys: pytest.CaptureFixture[str]) -> Doctor:
     def ask(*arguments: str) -> Done:
         return Done(run(["doctor", *arguments], around), *capsys.readouterr())
 
@@ -98,15 +98,15 @@ def spec() -> Path:
 
 def test_where_all_is_well_each_thing_has_a_line(doctor, roof, spec):
     """What was looked at, and what was seen; exit code 0."""
-    roof.checks = (check("roof", Looked("it is tight")),)
+    roof.checks = (check("roof", CheckResult("it is tight")),)
     done = doctor()
     assert done.code == 0
     lines = [line.split("  ") for line in done.stdout.splitlines()]
     seen = {parts[1 if parts[1] else 2].strip(): parts[-1].strip() for parts in lines}
     assert lines[0][0] == "STATE"
     assert seen["roof"] == "it is tight"
-    assert seen["model repository"].endswith("models, used where it lies")
-    assert seen["what else `tarn up` looks at"] == "nothing is in the way"
+    assert seen["model repository"].endswith("models, used in place")
+    assert seen["what else `tarn up` looks at"] == "nothing prevents a start"
     assert "TARN's directory" in seen
     assert done.summary == "7 checks: 7 ok"
 
@@ -114,9 +114,9 @@ def test_where_all_is_well_each_thing_has_a_line(doctor, roof, spec):
 def test_what_is_wrong_is_told_with_why_and_fix_the_worst_last(doctor, roof, spec):
     """A person reads the last lines first; exit code 1."""
     roof.checks = (
-        check("gutter", Looked("", (LEAK, DRIP))),
-        check("roof", Looked("", (DRIP,))),
-        check("cellar", Looked("no key fits", known=False)),
+        check("gutter", CheckResult("", (LEAK, DRIP))),
+        check("roof", CheckResult("", (DRIP,))),
+        check("cellar", CheckResult("no key fits", known=False)),
     )
     done = doctor()
     assert done.code == 1
@@ -136,13 +136,13 @@ def test_what_is_wrong_is_told_with_why_and_fix_the_worst_last(doctor, roof, spe
 
 def test_what_one_check_told_no_other_tells_again(doctor, roof, spec, fleet):
     """The preflight of `up` repeats what a check of a plugin said."""
-    roof.checks = (check("roof", Looked("", (LEAK,))),)
+    roof.checks = (check("roof", CheckResult("", (LEAK,))),)
     fleet.findings = (LEAK,)
     done = doctor("-o", "json")
     assert done.code == 1
     assert done.rows["roof"]["state"] == "error"
     last = done.rows["what else `tarn up` looks at"]
-    assert (last["state"], last["seen"]) == ("ok", "nothing beside what other checks tell")
+    assert (last["state"], last["seen"]) == ("ok", "nothing that other checks do not report")
     assert [len(row["findings"]) for row in done.rows.values()].count(1) == 1
 
 
@@ -158,7 +158,7 @@ def test_everything_that_up_would_say_is_said(doctor, spec, fleet):
 
 def test_rows_for_programs(doctor, roof, spec):
     """JSON and YAML hold the same; a row a check, in the order in which they were offered."""
-    roof.checks = (check("roof", Looked("", (DRIP,))),)
+    roof.checks = (check("roof", CheckResult("", (DRIP,))),)
     done, yamls = doctor("-o", "json"), doctor("-o", "yaml")
     assert yaml.safe_load(yamls.stdout) == json.loads(done.stdout)
     assert list(done.rows) == [
@@ -281,12 +281,12 @@ def test_one_file_named_twice_is_looked_at_once(doctor):
 
 def test_a_cluster_that_runs_is_examined_by_its_name(doctor, roof, fleet, spec, monkeypatch):
     """From any folder, with the spec that it was started with; what it holds is not missed."""
-    tarn.Cluster("tarn.yaml", surroundings=fleet.surroundings).up()
+    tarn.Cluster("tarn.yaml", environment=fleet.environment).up()
     fleet.findings = (RULE,)
     monkeypatch.chdir("/")
     done = doctor("-c", "demo", "-o", "json")
     assert roof.specs[-1].models.repository.endswith("models")
-    assert "runs" in done.rows["what else `tarn up` looks at"]["seen"]
+    assert "is running" in done.rows["what else `tarn up` looks at"]["seen"]
     assert done.rows["the master's API"]["findings"][0]["code"] == "TARN-3604"
 
 
@@ -301,7 +301,7 @@ def test_a_plugin_that_fails_while_it_offers_is_told(doctor, spec, fleet, roof):
     class Lacking:
         @hookimpl
         def tarn_doctor_checks(self):
-            yield check("cellar", Looked("dry"))
+            yield check("cellar", CheckResult("dry"))
             raise LaunchError("house", "no stairs", next_step="Build some")
 
     class Odd:
@@ -310,17 +310,17 @@ def test_a_plugin_that_fails_while_it_offers_is_told(doctor, spec, fleet, roof):
             return ["a check"]
 
     plugins = load([FakePlugin(fleet), roof, Broken(), Lacking(), Odd()], points=())
-    around = attrs.evolve(fleet.surroundings, plugins=lambda: plugins)
-    cluster = tarn.Cluster("tarn.yaml", surroundings=around)
+    around = attrs.evolve(fleet.environment, plugins=lambda: plugins)
+    cluster = tarn.Cluster("tarn.yaml", environment=around)
     results = {one.check.partition(" (")[0]: one for one in cluster.doctor().results}
     assert "KeyError" in results["checks of Broken"].findings[0].found
     assert results["checks of Lacking"].findings[0].next_step == "Build some"
-    assert "no Check" in results["checks of Odd"].findings[0].found
+    assert "not a Check" in results["checks of Odd"].findings[0].found
 
 
 def test_two_checks_of_one_name_are_a_fault_of_plugins(doctor, roof, spec):
     """Both are named, and nothing is looked at."""
-    roof.checks = (check("TARN's directory", Looked("")),)
+    roof.checks = (check("TARN's directory", CheckResult("")),)
     done = doctor()
     assert done.code == 1
     assert "TARN-6000" in done.stderr
@@ -331,10 +331,10 @@ def test_two_checks_of_one_name_are_a_fault_of_plugins(doctor, roof, spec):
 def test_a_cluster_in_a_notebook_shows_what_the_doctor_found(around, roof, spec):
     """As text what the command says, as HTML tables; nothing from outside is taken for markup."""
     roof.checks = (
-        check("roof", Looked("", (attrs.evolve(LEAK, found="<b>it leaks</b>"),))),
-        check("cellar", Looked("dry")),
+        check("roof", CheckResult("", (attrs.evolve(LEAK, found="<b>it leaks</b>"),))),
+        check("cellar", CheckResult("dry")),
     )
-    cluster = tarn.Cluster("tarn.yaml", surroundings=around)
+    cluster = tarn.Cluster("tarn.yaml", environment=around)
     heard = []
     found = cluster.doctor(heard.append)
     assert not found.ok
@@ -352,8 +352,8 @@ def test_a_cluster_in_a_notebook_shows_what_the_doctor_found(around, roof, spec)
 def test_up_that_fails_before_anything_was_started_points_to_the_doctor(fleet, spec, capsys):
     """On the command line and in a notebook."""
     fleet.findings = (RULE,)
-    assert run(["up"], fleet.surroundings) == 1
+    assert run(["up"], fleet.environment) == 1
     assert capsys.readouterr().err.rstrip().splitlines()[-1].startswith("`tarn doctor` ")
     with pytest.raises(LaunchError) as caught:
-        tarn.Cluster("tarn.yaml", surroundings=fleet.surroundings).up()
+        tarn.Cluster("tarn.yaml", environment=fleet.environment).up()
     assert "`tarn doctor`" in caught.value.__notes__[0]

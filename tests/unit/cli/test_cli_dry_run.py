@@ -12,7 +12,7 @@ from fake_fleet import repository
 
 from tarn import plugins
 from tarn.cli import run
-from tarn.cluster import Surroundings
+from tarn.cluster import ClusterEnvironment
 
 GOLDEN = Path(__file__).parent / "dry_run.txt"
 SPEC = {
@@ -43,7 +43,7 @@ def tarn(
     program.write_text("#!/bin/sh\n")
     program.chmod(0o700)
     monkeypatch.chdir(folder)
-    around = Surroundings(
+    around = ClusterEnvironment(
         {"HOME": str(tmp_path / "home"), "PATH": "/nowhere", "MAX_CONTAINERS": "5"}, plugins.load
     )
 

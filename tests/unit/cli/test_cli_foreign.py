@@ -8,7 +8,7 @@ import pytest
 from fake_fleet import URL, FakeFleet, FakePlugin
 
 from tarn.cli import run
-from tarn.cluster import Surroundings
+from tarn.cluster import ClusterEnvironment
 from tarn.hookspecs import hookimpl
 from tarn.interfaces import ClientContext, Progress
 from tarn.plugins import load
@@ -32,7 +32,7 @@ def test_a_plugin_s_verb_finds_the_context_of_the_process(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Environment and paths, and who hears of progress."""
-    around = Surroundings({"TARN_HOME": str(tmp_path)}, lambda: load([Whereabouts()]))
+    around = ClusterEnvironment({"TARN_HOME": str(tmp_path)}, lambda: load([Whereabouts()]))
     assert run(["whereabouts"], around) == 0
     said = capsys.readouterr()
     assert said.out == f"{tmp_path}\n"
@@ -52,7 +52,7 @@ def test_a_plugin_that_fails_takes_no_other_verb_along(
 ) -> None:
     """One sentence names it; the other plugins' verbs and `--help` work."""
     plugins = load([Failing(), Whereabouts()], points=())
-    around = Surroundings({"TARN_HOME": str(tmp_path)}, lambda: plugins)
+    around = ClusterEnvironment({"TARN_HOME": str(tmp_path)}, lambda: plugins)
     assert run(["whereabouts"], around) == 0
     said = capsys.readouterr()
     assert said.out == f"{tmp_path}\n"
@@ -88,10 +88,10 @@ def test_a_plugin_s_verb_finds_the_master_of_a_cluster(
 ) -> None:
     """By its name, or the one that is meant by default; the api token may be another's."""
     Path("tarn.yaml").write_text("name: demo\nmodels: models\nruntime: {use: fake}\n")
-    assert run(["up", "--no-wait"], fleet.surroundings) == 0
+    assert run(["up", "--no-wait"], fleet.environment) == 0
     token = (fleet.directory / "api_token").read_text().strip()
     around = attrs.evolve(
-        fleet.surroundings, plugins=lambda: load([FakePlugin(fleet), Searching()], points=())
+        fleet.environment, plugins=lambda: load([FakePlugin(fleet), Searching()], points=())
     )
     capsys.readouterr()
     for words in (["searching", "demo"], ["searching"]):
@@ -104,7 +104,7 @@ def test_the_sandbox_is_a_verb_that_says_where_there_is_none(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Below TARN's home, unless a directory is named."""
-    around = Surroundings({"TARN_HOME": str(tmp_path)})
+    around = ClusterEnvironment({"TARN_HOME": str(tmp_path)})
     assert run(["sandbox", "status"], around) == 3
     assert f"{tmp_path}/sandbox: there is no sandbox here" in capsys.readouterr().err
     assert run(["sandbox", "down", "--directory", str(tmp_path / "x")], around) == 3

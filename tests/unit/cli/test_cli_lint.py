@@ -6,7 +6,7 @@ import pytest
 from fake_fleet import FakeFleet
 
 from tarn.cli import run
-from tarn.domain.lint import LintFinding, Place
+from tarn.domain.lint import LintFinding, Location
 from tarn.errors import PluginError
 from tarn.hookspecs import LintRule, hookimpl
 from tarn.plugins import load
@@ -18,10 +18,10 @@ OUTPUT = 'output [ { name: "OUT" data_type: TYPE_FP32 dims: [ 1 ] } ]\n'
 @pytest.fixture
 def tarn(fleet: FakeFleet, capsys):
     """Run a command line with the installed plugins; return its exit code, stdout and stderr."""
-    surroundings = attrs.evolve(fleet.surroundings, plugins=load)
+    environment = attrs.evolve(fleet.environment, plugins=load)
 
     def command(*arguments: str):
-        code = run(arguments, surroundings)
+        code = run(arguments, environment)
         captured = capsys.readouterr()
         return code, captured.out, captured.err
 
@@ -51,8 +51,8 @@ def test_an_error_is_exit_1_and_a_line_that_editors_follow(tarn):
     assert code == 1
     assert out == (
         "repo/ocr/config.pbtxt:2:1: error TARN-2330: name = 'text', and the directory is 'ocr'. "
-        "Right would be the same name, or none: Triton takes the directory's. "
-        "`tarn lint --fix` removes the line.\n"
+        "Expected the same name, or none: Triton takes the directory's. `tarn lint --fix` "
+        "removes the line.\n"
     )
     assert err == "1 model: 1 error; --fix repairs 1\n"
 
@@ -76,12 +76,12 @@ def test_a_back_end_that_this_machine_lacks_is_noted(fleet, tmp_path, capsys):
     model("ocr")
     top = model("net", files=("1/model.onnx",))
     (top / "config.pbtxt").write_text('backend: "onnxruntime"\n')
-    code = run(("lint", "repo"), attrs.evolve(fleet.surroundings, plugins=load))
+    code = run(("lint", "repo"), attrs.evolve(fleet.environment, plugins=load))
     assert code == 0
     assert capsys.readouterr().out == (
-        "repo/net/config.pbtxt:1:1: note TARN-2345: it needs the back end 'onnxruntime', and "
-        f"{server} has only: python. Nothing, if it is meant for another one: `tarn doctor` asks "
-        "the spec's.\n"
+        "repo/net/config.pbtxt:1:1: note TARN-2345: it needs the back end 'onnxruntime', but "
+        f"{server} has only: python. Nothing, if it is meant for another tritonserver: `tarn "
+        "doctor` checks the one in the spec.\n"
     )
 
 
@@ -158,7 +158,7 @@ class House:
         def check(repository):
             for each in repository.models:
                 if not each.name.startswith("acme_"):
-                    yield LintFinding("ACME-1", Place(each.name), "has not the house's prefix")
+                    yield LintFinding("ACME-1", Location(each.name), "has not the house's prefix")
 
         return [LintRule("prefix", "names begin with acme_", check)]
 
@@ -166,8 +166,8 @@ class House:
 def test_a_strangers_rule_is_asked_like_the_built_in_ones(fleet: FakeFleet, capsys):
     """Its own code; a warning, for the table does not know it."""
     model("ocr")
-    surroundings = attrs.evolve(fleet.surroundings, plugins=lambda: load([House()]))
-    assert run(["lint", "repo"], surroundings) == 0
+    environment = attrs.evolve(fleet.environment, plugins=lambda: load([House()]))
+    assert run(["lint", "repo"], environment) == 0
     assert capsys.readouterr().out == "repo/ocr: warning ACME-1: has not the house's prefix.\n"
 
 

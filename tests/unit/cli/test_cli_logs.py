@@ -24,7 +24,7 @@ def tarn(fleet: FakeFleet, capsys):
     Path("tarn.yaml").write_text("name: demo\nmodels: models\nruntime: {use: fake}\n")
 
     def command(*arguments: str):
-        code = run(arguments, fleet.surroundings)
+        code = run(arguments, fleet.environment)
         captured = capsys.readouterr()
         return code, captured.out, captured.err
 
@@ -61,7 +61,7 @@ def test_since_a_moment(tarn) -> None:
     assert tarn("logs", "demo-0002", "--since", "300d")[1] == f"{SECOND}\n"
     code, _, err = tarn("logs", "--since", "yesterday")
     assert code == 2
-    assert "'yesterday' is no moment" in err
+    assert "'yesterday' is not a moment" in err
 
 
 def test_json_is_an_object_a_line(tarn) -> None:
@@ -104,5 +104,5 @@ def test_a_moment_is_a_duration_or_a_time() -> None:
     assert since("1970-01-02", 0.0) == 86400.0
     assert since("1970-01-01T01:00:00+01:00", 0.0) == 0.0
     for odd in ("", "x", "1970-13-01", "-5m", "5 parsecs"):
-        with pytest.raises(ConfigError, match="no moment"):
+        with pytest.raises(ConfigError, match="not a moment"):
             since(odd, 0.0, "--since")

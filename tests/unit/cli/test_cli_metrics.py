@@ -21,11 +21,11 @@ Tarn = Callable[..., tuple[int, str, str]]
 def tarn(fleet: FakeFleet, capsys: pytest.CaptureFixture[str]) -> Tarn:
     """The command line, with a cluster that runs."""
     plain = {"name": "demo", "models": "models", "runtime": {"use": "fake"}}
-    Cluster(plain, surroundings=fleet.surroundings).up()
+    Cluster(plain, environment=fleet.environment).up()
     capsys.readouterr()
 
     def call(*arguments: str) -> tuple[int, str, str]:
-        code = run(arguments, fleet.surroundings)
+        code = run(arguments, fleet.environment)
         return code, *capsys.readouterr()
 
     return call
@@ -155,7 +155,7 @@ def test_a_cluster_named_before_the_verb_is_not_lost(tarn: Tarn) -> None:
     """It would be another cluster's configuration else."""
     code, _, err = tarn("metrics", "-c", "demo", "scrape-config")
     assert code == 2
-    assert "-c NAME stands behind" in err
+    assert "-c NAME comes after" in err
 
 
 def test_https_below_a_path_is_scraped_there(tmp_path: Path) -> None:

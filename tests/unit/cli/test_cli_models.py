@@ -11,7 +11,7 @@ from tarn.cli import run
 
 YAML = "name: demo\nmodels: models\nruntime: {use: fake}\n"
 ROW = {"call": 1, "kind": "load", "model": "second", "has": 2, "of": 2, "not_yet": []}
-LATE = {"id": "demo-0002", "state": "ready", "in_view": True, "why": "it is doing this call"}
+LATE = {"id": "demo-0002", "state": "ready", "in_view": True, "why": "it is carrying out this call"}
 BAD = {"id": "demo-0001", "state": "ready", "in_view": True, "why": "400 no weights"}
 
 
@@ -23,13 +23,13 @@ def control(**row: Any) -> dict[str, Any]:
 def tarn(fleet: FakeFleet, capsys: pytest.CaptureFixture[str]):  # type: ignore[no-untyped-def]
     """Run a command line against a cluster that runs; return exit code, stdout and stderr."""
     Path("tarn.yaml").write_text(YAML)
-    assert run(("up", "--no-wait"), fleet.surroundings) == 0
+    assert run(("up", "--no-wait"), fleet.environment) == 0
     (fleet.directory / "api_token").write_text(API_TOKEN)
     fleet.asked.clear()
     capsys.readouterr()
 
     def command(*arguments: str) -> tuple[int, str, str]:
-        code = run(("models", *arguments), fleet.surroundings)
+        code = run(("models", *arguments), fleet.environment)
         captured = capsys.readouterr()
         return code, captured.out, captured.err
 
@@ -41,7 +41,7 @@ def test_load_and_unload_say_how_many_have_it(tarn, fleet: FakeFleet) -> None:  
     fleet.control = control()
     Path("c.json").write_text("{}")
     code, out, err = tarn("load", "second", "--config", "c.json")
-    assert (code, out, err) == (0, "load of second (call 1): 2 of 2 instances have it\n", "")
+    assert (code, out, err) == (0, "load of second (call 1): 2 of 2 instances have done it\n", "")
     assert fleet.asked[-1] == ("load", {"model": "second", "parameters": {"config": "{}"}})
     fleet.control = {
         "calls": [],
@@ -64,10 +64,10 @@ def test_who_refuses_is_exit_code_2_and_who_is_late_4(tarn, fleet: FakeFleet) ->
     fleet.control = control(has=1, not_yet=[LATE])
     code, out, err = tarn("load", "second", "--timeout", "3s")
     assert (code, out) == (4, "")
-    assert "demo-0002: it is doing this call" in err
+    assert "demo-0002: it is carrying out this call" in err
     code, out, _ = tarn("load", "second", "--no-wait")
     assert code == 0
-    assert "demo-0002 has not had it yet: it is doing this call" in out
+    assert "demo-0002 has not done it yet: it is carrying out this call" in out
 
 
 def test_a_configuration_of_a_mebibyte_is_refused_with_what_to_do(tarn, fleet: FakeFleet) -> None:  # type: ignore[no-untyped-def]
@@ -85,17 +85,17 @@ def test_what_became_of_a_call_meanwhile_is_said(tarn, fleet: FakeFleet) -> None
     fleet.control = {"calls": [], "over": [{**ROW, "overtaken_by": 2, "refuses": []}]}
     del fleet.control["over"][0]["of"]
     out = tarn("load", "second", "--no-wait")[1]
-    assert out == "load of second (call 1): call 2 took its place\n"
+    assert out == "load of second (call 1): call 2 replaced it\n"
     fleet.control["over"][0] |= {"overtaken_by": None, "refuses": [BAD]}
     out = tarn("load", "second", "--no-wait")[1]
     assert "no instance could do it\ndemo-0001 refuses it: 400 no weights" in out
     fleet.control = {"calls": [], "over": []}
-    assert "another master is at work since" in tarn("load", "second", "--no-wait")[1]
+    assert "another master has taken over since" in tarn("load", "second", "--no-wait")[1]
 
 
 def test_wanted_shows_who_has_what(tarn, fleet: FakeFleet) -> None:  # type: ignore[no-untyped-def]
     """A row for each call; a sentence where nothing was asked for."""
-    assert tarn("wanted")[1].startswith("no control call is wanted")
+    assert tarn("wanted")[1].startswith("no control call is in force")
     fleet.control = control(has=1, refuses=[BAD])
     _, out, _ = tarn("wanted")
     head, row = out.splitlines()

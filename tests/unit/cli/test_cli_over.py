@@ -19,7 +19,7 @@ def tarn(fleet: FakeFleet, capsys):
     Path("tarn.yaml").write_text(YAML)
 
     def command(*arguments: str):
-        code = run(arguments, fleet.surroundings)
+        code = run(arguments, fleet.environment)
         return code, capsys.readouterr().out
 
     assert command("up", "--no-wait")[0] == 0
@@ -43,7 +43,7 @@ def test_why_names_the_next_step(tarn):
     """In one line."""
     code, out = tarn("why", "-c", "demo")
     assert code == 0
-    assert "killed by alice. `tarn up` starts it anew" in out
+    assert "killed by alice. `tarn up` starts it again" in out
 
 
 def test_logs_are_shown(tarn, fleet):

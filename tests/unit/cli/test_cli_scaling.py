@@ -17,10 +17,10 @@ Tarn = Callable[..., tuple[int, str]]
 def tarn(fleet: FakeFleet, capsys: pytest.CaptureFixture[str]) -> Tarn:
     """The command line, with a cluster that runs."""
     plain = {"name": "demo", "models": "models", "runtime": {"use": "fake"}}
-    Cluster(plain, surroundings=fleet.surroundings).up()
+    Cluster(plain, environment=fleet.environment).up()
 
     def call(*arguments: str) -> tuple[int, str]:
-        code = run(arguments, fleet.surroundings)
+        code = run(arguments, fleet.environment)
         return code, capsys.readouterr().out
 
     return call

@@ -19,11 +19,11 @@ LOAD = "t_s,requests_per_s\n0,100\n60,700\n180,0\n"
 @pytest.fixture
 def tarn(fleet: FakeFleet, capsys):
     """Run a command line with the installed plugins; return its exit code, stdout and stderr."""
-    surroundings = attrs.evolve(fleet.surroundings, plugins=load)
+    environment = attrs.evolve(fleet.environment, plugins=load)
     Path("load.csv").write_text(LOAD)
 
     def command(*arguments: str):
-        code = run(("simulate", *arguments), surroundings)
+        code = run(("simulate", *arguments), environment)
         captured = capsys.readouterr()
         return code, captured.out, captured.err
 
@@ -90,8 +90,8 @@ def test_a_drawing_is_written_where_it_is_asked_for(tarn) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "told"),
     [
-        (("--trace", "absent.csv"), 2, "absent.csv: no such file. Right would be a CSV file"),
-        (("--trace", "dialy:1"), 2, "a made-up load: step:1, ramp:1, daily:1"),
+        (("--trace", "absent.csv"), 2, "absent.csv: no such file. Expected a CSV file"),
+        (("--trace", "dialy:1"), 2, "a generated load: step:1, ramp:1, daily:1"),
         (("--trace", "load.csv", "--policy", "hap"), 6, "Did you mean 'hpa'?"),
         (("--trace", "load.csv", "--option", "target=-1"), 2, "scaling.options.target"),
         (("--trace", "load.csv", "--option", "aim=1"), 2, "scaling.options.aim"),
@@ -113,9 +113,9 @@ def test_a_slip_is_answered_with_what_would_be_right(
 
 def test_a_cluster_replays_a_frame(fleet: FakeFleet) -> None:
     """Nobody is asked: the spec is enough; a notebook draws what comes back."""
-    around = attrs.evolve(fleet.surroundings, plugins=load)
+    around = attrs.evolve(fleet.environment, plugins=load)
     cluster = Cluster(
-        None, models="repo", scaling={"use": "target"}, replicas={"max": 6}, surroundings=around
+        None, models="repo", scaling={"use": "target"}, replicas={"max": 6}, environment=around
     )
     frame = {"t_s": [0, 60, 180], "requests_per_s": [100, 900, 0]}
     run_ = cluster.replay(frame)

@@ -15,7 +15,7 @@ def tarn(fleet: FakeFleet, capsys: pytest.CaptureFixture[str]):
     Path("tarn.yaml").write_text("name: demo\nmodels: models\nruntime: {use: fake}\n")
 
     def command(*arguments: str):
-        code = run(arguments, fleet.surroundings)
+        code = run(arguments, fleet.environment)
         captured = capsys.readouterr()
         return code, captured.out, captured.err
 
@@ -33,7 +33,7 @@ def test_the_file_is_named_by_cluster_and_time(tarn, fleet) -> None:
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     with tarfile.open(path) as tar:
         assert f"{path.name.removesuffix('.tar.gz')}/README.txt" in tar.getnames()
-    assert "Look through it before you give it away" in err
+    assert "Look through it before you share it" in err
     assert isinstance(json.loads(Path("who.json").read_text()), dict)
     assert stat.S_IMODE(Path("who.json").stat().st_mode) == 0o600
     assert tarn("support-bundle", "-o", str(path), "--without", "doctor")[0] == 2

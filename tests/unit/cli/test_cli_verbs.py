@@ -43,7 +43,7 @@ def tarn(fleet: FakeFleet, capsys):
     Path("tarn.yaml").write_text(YAML)
 
     def command(*arguments: str):
-        code = run(arguments, fleet.surroundings)
+        code = run(arguments, fleet.environment)
         captured = capsys.readouterr()
         return code, captured.out, captured.err
 
@@ -65,7 +65,7 @@ def test_up_tells_of_each_phase_and_ends_with_what_to_paste(tarn, fleet):
     assert code == 0
     assert err.splitlines() == [
         "preflight: checking the spec, the runtime and the model repository",
-        "staging: making the model repository usable",
+        "staging: preparing the model repository",
         "launching: starting the master of 'demo'",
         "ready: 2 of 2 instances ready",
     ]
@@ -200,7 +200,7 @@ def test_status_of_a_fleet_without_a_master_says_so(tarn, running):
     running.ref = attrs.evolve(running.ref, url=None, orphans=(("demo-0001", "127.0.0.1:41001"),))
     code, out, _ = tarn("status")
     assert code == 0
-    assert "no master; 1 instance serves; `tarn up` takes it over" in out
+    assert "no master is running; 1 instance serves; `tarn up` takes it over" in out
 
 
 @pytest.mark.parametrize(
@@ -299,7 +299,7 @@ def test_logs_of_an_instance_or_the_master(tarn, running):
 
 def test_why_says_sentences(tarn, running):
     """Of the cluster, or of one instance."""
-    assert tarn("why")[1] == "demo: 2 of 2 ready; nothing is amiss\n"
+    assert tarn("why")[1] == "demo: 2 of 2 ready; nothing is wrong\n"
     assert tarn("why", "demo-0001")[1].startswith("demo-0001 is ready")
     assert tarn("why", "demo-0404")[0] == 3
 
@@ -477,7 +477,7 @@ def test_an_interrupt_exits_with_130_and_ends_nothing(tarn, fleet):
     def interrupt(_seconds: float) -> None:
         raise KeyboardInterrupt
 
-    around = attrs.evolve(fleet.surroundings, rest=interrupt)
+    around = attrs.evolve(fleet.environment, rest=interrupt)
     assert run(["up"], around) == 130
     assert set(fleet.verbs()) == {"check", "submit", "logs"}
 
@@ -490,7 +490,7 @@ def test_an_interrupt_before_anything_was_submitted_says_so(fleet, capsys, monke
         raise KeyboardInterrupt
 
     monkeypatch.setattr(type(fleet), "check", interrupt)
-    assert run(["up"], fleet.surroundings) == 130
+    assert run(["up"], fleet.environment) == 130
     said = capsys.readouterr().err
     assert "nothing was started" in said
     assert "goes on" not in said
@@ -518,7 +518,7 @@ def test_a_bug_keeps_its_traceback(fleet, running):
     """Only what TARN says on purpose is one line."""
     running.refusal = ZeroDivisionError("a bug")
     with pytest.raises(ZeroDivisionError):
-        run(["scale", "2"], fleet.surroundings)
+        run(["scale", "2"], fleet.environment)
 
 
 def test_no_output_ever_holds_the_token(tarn, running):
@@ -575,7 +575,7 @@ def test_columns_leave_out_what_is_empty_everywhere():
 )  # fmt: skip
 def test_an_empty_name_is_an_error_and_nothing_is_asked(words, fleet, capsys):
     """``-c "$UNSET"`` must not act on the only cluster that runs."""
-    assert run(words, fleet.surroundings) == 2
+    assert run(words, fleet.environment) == 2
     assert "the name is empty" in capsys.readouterr().err
 
 
@@ -583,9 +583,9 @@ def test_an_empty_name_is_an_error_in_python_too(fleet):
     """Whoever connects, and whoever drains."""
     for name in ("", " "):
         with pytest.raises(ConfigError, match="the name is empty"):
-            connect(name, surroundings=fleet.surroundings)
+            connect(name, environment=fleet.environment)
         with pytest.raises(ConfigError, match="the name is empty"):
-            Cluster.named("a", fleet.surroundings).drain(name)
+            Cluster.named("a", fleet.environment).drain(name)
 
 
 def test_assignments_nest_and_later_ones_win():
@@ -627,7 +627,7 @@ def test_up_without_a_file_says_so_and_names_the_one_that_is_meant(fleet, capsys
     """Not "models is missing": nobody wrote anything yet."""
     Path(present).write_text("models: m\n")
     for words in (["up", "--set", "runtime=fake"], ["up", "-f", "tarn.yaml"]):
-        assert run(words, fleet.surroundings) == 2
+        assert run(words, fleet.environment) == 2
         said = capsys.readouterr().err
         assert "tarn.yaml" in said
         assert f"-f {named}\n" in said

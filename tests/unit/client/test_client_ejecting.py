@@ -22,8 +22,8 @@ from tarn.client.ejecting import (
     enough,
     room,
 )
-from tarn.client.fleet import CUTS_TO_EJECT, Fleet, Slot
-from tarn.client.targets import Target
+from tarn.client.pool import CUTS_TO_EJECT, InstancePool, PoolMember
+from tarn.client.targets import ServiceAddress
 from tarn.domain import Demand
 from tarn.errors import TimedOutError
 from tarn.testing.fake_triton import FakeTriton
@@ -31,7 +31,7 @@ from tarn.testing.fakes import FakeClock
 from tarn.testing.wait import until
 from tarn.triton.answers import Culprit
 
-TARGETS = tuple(Target("127.0.0.1", 8000 + n, f"llama-{n:04}") for n in range(5))
+TARGETS = tuple(ServiceAddress("127.0.0.1", 8000 + n, f"llama-{n:04}") for n in range(5))
 
 
 # -- the rule --------------------------------------------------------------------------------
@@ -68,26 +68,33 @@ def test_what_is_enough(failed: int, whose: Culprit, well: list[float], since_s:
 # -- the fleet -------------------------------------------------------------------------------
 
 
-def made(count: int) -> tuple[Fleet, FakeClock]:
+def made(count: int) -> tuple[InstancePool, FakeClock]:
     clock = FakeClock()
-    fleet = Fleet(clock, random.Random(1).random)
-    fleet.obey(TARGETS[:count])
+    fleet = InstancePool(clock, random.Random(1).random)
+    fleet.set_members(TARGETS[:count])
     return fleet, clock
 
 
 def ends(
-    fleet: Fleet, slot: Slot, whose: Culprit | None, model: str = "m", *, answered: bool = True
+    fleet: InstancePool,
+    slot: PoolMember,
+    whose: Culprit | None,
+    model: str = "m",
+    *,
+    answered: bool = True,
 ) -> None:
     fleet.give_back(slot, None, answered=answered, model=model, whose=whose)
 
 
-def fails(fleet: Fleet, slot: Slot, whose: Culprit, times: int, model: str = "m") -> None:
+def fails(
+    fleet: InstancePool, slot: PoolMember, whose: Culprit, times: int, model: str = "m"
+) -> None:
     for _ in range(times):
         fleet.take_this(slot)
         ends(fleet, slot, whose, model)
 
 
-def asked(fleet: Fleet, model: str = "m", times: int = 40) -> set[Slot]:
+def asked(fleet: InstancePool, model: str = "m", times: int = 40) -> set[PoolMember]:
     """Return who gets requests that all tell nothing."""
     found = set()
     for _ in range(times):
@@ -182,12 +189,12 @@ def test_a_new_view_lets_nobody_back_but_who_is_too_many() -> None:
     for slot in fleet.slots[:2]:
         fails(fleet, slot, Culprit.SERVER, SERVER_FAILURES)
     one, two = fleet.slots[:2]
-    fleet.obey(TARGETS)
+    fleet.set_members(TARGETS)
     assert one.alone_for("m")
     assert two.alone_for("m")
-    fleet.obey(TARGETS[:2])
+    fleet.set_members(TARGETS[:2])
     assert one.alone_for("m") + two.alone_for("m") == 1
-    fleet.obey(TARGETS[:1])
+    fleet.set_members(TARGETS[:1])
     assert not one.alone_for("m")
 
 
@@ -263,7 +270,7 @@ steps = st.lists(
         ),
         st.tuples(st.just("fail"), st.integers(0, 4), st.sampled_from("mn")),
         st.tuples(st.just("eject"), st.integers(0, 4)),
-        st.tuples(st.just("obey"), st.integers(0, 5)),
+        st.tuples(st.just("set_members"), st.integers(0, 5)),
         st.tuples(st.just("pass"), st.floats(0, 6)),
     ),
     max_size=80,
@@ -277,7 +284,7 @@ def test_whatever_happens_half_are_left_and_everybody_comes_back(  # noqa: C901,
 ) -> None:
     """And somebody gets each request as long as one can be reached."""
     fleet, clock = made(count)
-    flying: list[tuple[Slot, str]] = []
+    flying: list[tuple[PoolMember, str]] = []
     for step in todo:
         match step:
             case ("take", str(model)):
@@ -295,8 +302,8 @@ def test_whatever_happens_half_are_left_and_everybody_comes_back(  # noqa: C901,
                 fails(fleet, slot, Culprit.SERVER, SERVER_FAILURES, model)
             case ("eject", int(place)) if fleet.slots:
                 fleet.eject(fleet.slots[place % len(fleet.slots)])
-            case ("obey", int(wanted)):
-                fleet.obey(TARGETS[:wanted])
+            case ("set_members", int(wanted)):
+                fleet.set_members(TARGETS[:wanted])
             case ("pass", float(seconds)):
                 clock.advance(seconds)
         for model in "mn":

@@ -226,7 +226,7 @@ def test_a_stream_is_asked_of_another_one_only_before_its_first_answer(two):
     with tarn.client.grpc(of(two)) as client:
         results = client.stream("counter", tensor(1))
         assert next(results).as_numpy("OUT")[0] == 1
-        with pytest.raises(UnreachableError, match="cut after its begin"):
+        with pytest.raises(UnreachableError, match="cut after it had begun"):
             next(results)
     two[0].service.fails, two[1].service.fails = unavailable, lambda _context, _said: None
     with tarn.client.grpc(of(two)) as client:
@@ -293,13 +293,13 @@ def test_who_is_not_believed_gets_nothing(encrypted, tmp_path):
 
 
 def test_what_grpc_cannot_do_with_https_is_refused(tmp_path):
-    """Never clear text in silence."""
+    """Never is not an https:// address in silence."""
     ca = Authority(tmp_path).ca
     with pytest.raises(ConfigError, match="has a path"):
         tarn.client.grpc(["https://lb.example/triton"], ca=ca)
     with pytest.raises(ConfigError, match=r"ca=FILE"):
         tarn.client.grpc(["https://lb.example"], tls=ssl.create_default_context())
-    with pytest.raises(ConfigError, match="clear text"):
+    with pytest.raises(ConfigError, match="is not an https:// address"):
         tarn.client.grpc(["lb.example:8001"], ca=ca)
     with pytest.raises(ConfigError, match="cannot be read"):
         tarn.client.grpc(["https://lb.example"], ca=tmp_path / "none.pem")

@@ -22,9 +22,9 @@ from tritonclient.utils import InferenceServerException
 import tarn.client
 from tarn.client import blocking
 from tarn.client.blocking import HttpClient
+from tarn.client.http_connection import ClientConnection, NotHttpError
 from tarn.client.requests import inference
 from tarn.client.targets import parse
-from tarn.client.wire import Connection, NotHttpError
 from tarn.errors import ConfigError, RefusedError, TarnError, TimedOutError, UnreachableError
 from tarn.testing.fake_triton import FakeModel, FakeTriton
 from tarn.testing.wait import until
@@ -347,7 +347,7 @@ def test_a_sequence_is_never_repeated(three):
         asks(client, 1, sequence_id="s", sequence_start=True)
         (home,) = [triton for triton in three if triton.requests]
         home.crash()
-        with pytest.raises(UnreachableError, match="sequence 's' lived there"):
+        with pytest.raises(UnreachableError, match="that instance held the state of sequence 's'"):
             asks(client, 2, sequence_id="s")
     assert sum(len(triton.requests) for triton in three) == 1
     with (
@@ -469,7 +469,10 @@ def test_has_every_method_of_tritonclient():
 
 def told(text, *, within_s=5.0):
     """Return the answer that a server's *text* is, and whether its connection may be kept."""
-    with Misbehaving(says(text)) as server, Connection(parse(server.address), 2, within_s) as line:
+    with (
+        Misbehaving(says(text)) as server,
+        ClientConnection(parse(server.address), 2, within_s) as line,
+    ):
         got = line.ask(b"GET / HTTP/1.1\r\n\r\n", b"")
         return got.status_code, got.body, line.keeps
 
@@ -587,7 +590,7 @@ def test_addresses_with_https_are_known_by_the_ca_that_is_given(tmp_path):
         with tarn.client.http([url], ca=authority.ca) as client:
             assert client.is_server_live()
         served.result(10)
-    with pytest.raises(ConfigError, match="clear text"):
+    with pytest.raises(ConfigError, match="is not an https:// address"):
         tarn.client.http(["127.0.0.1:8000"], ca=authority.ca)
 
 

@@ -7,21 +7,21 @@ from tritonclient.utils import InferenceServerException
 
 import tarn.client
 from tarn.client import sequences
-from tarn.client.fleet import Slot
+from tarn.client.pool import PoolMember
 from tarn.client.requests import inference, plain
 from tarn.client.sequences import Sequences
 from tarn.client.statistics import summed
-from tarn.client.targets import Target, parse
+from tarn.client.targets import ServiceAddress, parse
 from tarn.errors import ConfigError
 
 
 @pytest.mark.parametrize(
     ("text", "target", "url"),
     [
-        ("gpu-1:8000", Target("gpu-1", 8000), "http://gpu-1:8000"),
-        ("http://gpu-1:8000/", Target("gpu-1", 8000), "http://gpu-1:8000"),
-        ("https://lb/t/", Target("lb", 443, path="t", tls=True), "https://lb:443/t"),
-        ("[::1]:8000", Target("::1", 8000), "http://[::1]:8000"),
+        ("gpu-1:8000", ServiceAddress("gpu-1", 8000), "http://gpu-1:8000"),
+        ("http://gpu-1:8000/", ServiceAddress("gpu-1", 8000), "http://gpu-1:8000"),
+        ("https://lb/t/", ServiceAddress("lb", 443, path="t", tls=True), "https://lb:443/t"),
+        ("[::1]:8000", ServiceAddress("::1", 8000), "http://[::1]:8000"),
     ],
 )
 def test_reads_an_address_with_and_without_a_scheme(text, target, url):
@@ -35,7 +35,7 @@ def test_a_large_tensor_is_sent_as_binary_in_one_piece():
     request = inference("echo", tensor(0.5, 256_000))
     assert len(request.body) < 256_000 * 4 + 1000
     assert "Inference-Header-Content-Length" in request.headers
-    head = request.head(Target("gpu-1", 8000)).decode()
+    head = request.head(ServiceAddress("gpu-1", 8000)).decode()
     assert f"Content-Length: {len(request.body)}\r\n" in head
     assert "Transfer-Encoding" not in head
 
@@ -117,7 +117,7 @@ def test_sums_the_statistics_of_a_fleet():
 
 def test_forgets_the_oldest_sequence_that_nobody_ended():
     """A caller that never ends its sequences does not fill the memory."""
-    homes, slot = Sequences(), Slot(parse("a:1"))
+    homes, slot = Sequences(), PoolMember(parse("a:1"))
     for number in range(sequences.MOST + 1):
         homes.settle(number, slot)
     assert homes.home(0) is None

@@ -9,9 +9,9 @@ from client_stage import asks, publish
 from fake_master import EPOCH, TOKEN, FakeMaster, snapshot
 
 import tarn.client
-from tarn.client.fleet import Fleet
-from tarn.client.targets import Target
-from tarn.client.views import NO_PUSH_FOR_S, Following
+from tarn.client.pool import InstancePool
+from tarn.client.targets import ServiceAddress
+from tarn.client.views import NO_PUSH_FOR_S, PoolFollower
 from tarn.domain import Endpoint, Epoch
 from tarn.errors import NotAuthorizedError, TimedOutError, UnreachableError
 from tarn.follow import Message
@@ -270,8 +270,8 @@ def view_of(revision, *ports):
 
 
 def followed(source, clock):
-    targets = Fleet(clock)
-    following = Following(source, targets, clock, poll_every_s=0.02)
+    targets = InstancePool(clock)
+    following = PoolFollower(source, targets, clock, poll_every_s=0.02)
     following.start()
     return targets, following
 
@@ -336,7 +336,7 @@ def test_an_older_view_is_not_obeyed():
     targets, following = followed(source, FakeClock())
     try:
         until(lambda: source.polls >= 1)
-        assert [slot.target for slot in targets.slots] == [Target("127.0.0.1", 1, "a-1", 2)]
+        assert [slot.target for slot in targets.slots] == [ServiceAddress("127.0.0.1", 1, "a-1", 2)]
     finally:
         following.close()
 
@@ -362,5 +362,5 @@ def test_a_master_that_talks_nonsense_is_a_trouble_and_not_the_end(answer):
 
 def test_reads_addresses_as_the_master_writes_them():
     """An IPv6 host stands in what is pushed without brackets."""
-    assert Endpoint("127.0.0.1", 1, 2, 3).http == Target("127.0.0.1", 1).address
-    assert Target("::1", 8000).address == "[::1]:8000"
+    assert Endpoint("127.0.0.1", 1, 2, 3).http == ServiceAddress("127.0.0.1", 1).address
+    assert ServiceAddress("::1", 8000).address == "[::1]:8000"

@@ -19,6 +19,6 @@ def fleet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeFleet:
 def cluster(fleet: FakeFleet) -> Cluster:
     """A cluster that runs, with an api token."""
     plain = {"name": "demo", "models": "models", "runtime": {"use": "fake"}}
-    one = Cluster(plain, surroundings=fleet.surroundings).up()
+    one = Cluster(plain, environment=fleet.environment).up()
     (fleet.directory / "api_token").write_text(API_TOKEN)
     return one

@@ -12,7 +12,7 @@ import pytest
 from fake_fleet import API_TOKEN, URL, FakeFleet
 
 from tarn.cluster import Cluster
-from tarn.cluster.bundle import Bundle, Subject, Wanted, make
+from tarn.cluster.bundle import Bundle, BundleOptions, BundleSubject, make
 from tarn.cluster.bundle.archive import write
 from tarn.cluster.bundle.logs import tail
 from tarn.cluster.bundle.part import Offer, gathered, shape
@@ -30,7 +30,7 @@ SPEC = {
 @pytest.fixture
 def cluster(fleet: FakeFleet) -> Cluster:
     """A cluster that runs, with logs that tell too much."""
-    one = Cluster(SPEC, surroundings=fleet.surroundings).up()
+    one = Cluster(SPEC, environment=fleet.environment).up()
     (fleet.directory / "api_token").write_text(API_TOKEN)
     logs = fleet.directory / "logs" / "demo-0001"
     logs.mkdir(parents=True)
@@ -40,7 +40,7 @@ def cluster(fleet: FakeFleet) -> Cluster:
 
 
 def made(cluster: Cluster, **wanted: object) -> Bundle:
-    return make(cluster.bundle_subject(), Wanted(**wanted), lambda _progress: None)
+    return make(cluster.bundle_subject(), BundleOptions(**wanted), lambda _progress: None)
 
 
 def test_it_holds_what_is_known_and_no_secret(cluster: Cluster) -> None:
@@ -66,10 +66,10 @@ def test_it_holds_what_is_known_and_no_secret(cluster: Cluster) -> None:
 def test_what_would_still_tell_is_given_to_nobody(fleet: FakeFleet) -> None:
     """A secret that looks as the mark of another one comes back with it; no file is made."""
     spec = {**SPEC, "triton": {"env": {"A_PASSWORD": PASSWORD, "B_PASSWORD": "***setting***"}}}
-    one = Cluster(spec, surroundings=fleet.surroundings).up()
+    one = Cluster(spec, environment=fleet.environment).up()
     (fleet.directory / "logs").mkdir()
     (fleet.directory / "logs" / "master.log").write_text(PASSWORD)
-    with pytest.raises(TarnError, match="would still tell: setting") as caught:
+    with pytest.raises(TarnError, match="would still contain: setting") as caught:
         made(one, without=("machine", "doctor"))
     assert caught.value.code == "TARN-3843"
 
@@ -78,7 +78,7 @@ def test_each_line_of_a_long_secret_is_one(fleet: FakeFleet) -> None:
     """Programs write them one by one, each behind a time."""
     secret = "first of the lines\nsecond of the lines\nend"
     spec = {**SPEC, "triton": {"env": {"SERVICE_KEY": secret}}}
-    one = Cluster(spec, surroundings=fleet.surroundings).up()
+    one = Cluster(spec, environment=fleet.environment).up()
     (fleet.directory / "logs").mkdir()
     said = "".join(f"12:00 {line}\n" for line in secret.splitlines())
     (fleet.directory / "logs" / "master.log").write_text(said)
@@ -103,7 +103,7 @@ def test_a_folder_that_is_not_wanted_is_named_as_missing(cluster: Cluster) -> No
     """So that nobody looks for it."""
     bundle = made(cluster, without=("logs", "doctor", "machine"))
     assert not any(name.startswith(("logs/", "doctor/", "machine/")) for name in bundle.files)
-    assert "it was not wanted" in bundle.files["README.txt"]
+    assert "it was left out on request" in bundle.files["README.txt"]
 
 
 def test_a_master_that_hangs_is_asked_once(cluster: Cluster, fleet: FakeFleet) -> None:
@@ -118,7 +118,7 @@ def test_a_master_that_hangs_is_asked_once(cluster: Cluster, fleet: FakeFleet) -
 
 def test_without_any_cluster_it_tells_of_this_machine(fleet: FakeFleet) -> None:
     """Where nothing could be started yet, that is what helps."""
-    bundle = make(Subject("", fleet.surroundings), Wanted(), lambda _progress: None)
+    bundle = make(BundleSubject("", fleet.environment), BundleOptions(), lambda _progress: None)
     assert {"machine/platform.json", "machine/versions.json"} <= set(bundle.files)
     assert bundle.folder.startswith("tarn-no-cluster-")
     assert json.loads(bundle.files["machine/versions.json"])["tarn"]
@@ -168,7 +168,7 @@ def test_the_file_is_for_its_owner_only_and_replaces_none(tmp_path: Path) -> Non
         held = tar.extractfile(member)
         assert isinstance(held, io.BufferedIOBase)
         assert held.read() == b"text"
-    with pytest.raises(RefusedError, match="there is a file already"):
+    with pytest.raises(RefusedError, match="the file already exists"):
         write(path, "f", {}, 1.8e9)
     with pytest.raises(TarnError, match="cannot be written"):
         write(tmp_path / "nowhere" / "b.tar.gz", "f", {}, 1.8e9)
@@ -191,15 +191,15 @@ def test_a_cluster_elsewhere_gives_its_logs_through_its_runtime(fleet: FakeFleet
             raise NotFoundError("there is no log of it")
         yield from (f"{instance or 'master'} says {number}" for number in range(3000))
 
-    subject = Subject(
+    subject = BundleSubject(
         "demo",
-        fleet.surroundings,
-        Cluster(SPEC, surroundings=fleet.surroundings).spec,
+        fleet.environment,
+        Cluster(SPEC, environment=fleet.environment).spec,
         logs=lines,
         logged=lambda: ("master", "demo-0001", "demo-0009"),
         unknown=NotFoundError("it does not run"),
     )
-    wanted = Wanted(log_mib=0.01, without=("machine", "doctor"))
+    wanted = BundleOptions(log_mib=0.01, without=("machine", "doctor"))
     bundle = make(subject, wanted, lambda _progress: None)
     assert bundle.files["logs/master.log"].endswith("master says 2999\n")
     assert len(bundle.files["logs/demo-0001.log"]) <= 0.01 * 2**20

@@ -52,7 +52,7 @@ def test_a_card_tells_state_sizes_instances_and_reasons():
     for word in ("demo", "degraded", "1 of 3 ready", "set by hand", URL, "127.0.0.1:41001",
                  "demo-0002", "starting", "suspect", "loads", "tarn logs demo-0003"):  # fmt: skip
         assert word in text
-    assert "nothing is amiss" not in text
+    assert "nothing is wrong" not in text
 
 
 def test_whatever_comes_from_outside_is_escaped():
@@ -138,5 +138,5 @@ def test_what_a_cluster_returns_is_plain_data_that_shows_well(cluster, fleet):
     assert "instance silent" in cluster.events()._repr_html_()
     assert cluster.decisions()._repr_html_() == ""
     assert "2 of 2 ready" in cluster.status()._repr_html_()
-    assert cluster.why() == "demo: 2 of 2 ready; nothing is amiss"
+    assert cluster.why() == "demo: 2 of 2 ready; nothing is wrong"
     assert repr(cluster.why()) == str(cluster.why())

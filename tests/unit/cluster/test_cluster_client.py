@@ -13,7 +13,7 @@ from tarn.errors import ConfigError, NotFoundError
 def made(fleet: FakeFleet) -> Cluster:
     return Cluster(
         {"name": "demo", "models": "models", "runtime": {"use": "fake"}},
-        surroundings=fleet.surroundings,
+        environment=fleet.environment,
     )
 
 

@@ -9,7 +9,7 @@ from fake_fleet import API_TOKEN, URL, FakeApi, FakeFleet, status
 
 from tarn.cluster import Cluster, connect
 from tarn.cluster.explain import explain
-from tarn.cluster.watching import Lines
+from tarn.cluster.watching import LinePrinter
 from tarn.domain import Epoch
 from tarn.errors import NotAuthorizedError, NotFoundError, TarnError, UnreachableError
 from tarn.interfaces import ClusterRef, Ending
@@ -23,14 +23,14 @@ NOBODY = UnreachableError("nothing listens")
 @pytest.fixture
 def running(fleet: FakeFleet) -> FakeFleet:
     """A cluster that runs."""
-    Cluster(SPEC, surroundings=fleet.surroundings).up()
+    Cluster(SPEC, environment=fleet.environment).up()
     (fleet.directory / "api_token").write_text(API_TOKEN)
     fleet.asked.clear()
     return fleet
 
 
 def found(fleet: FakeFleet) -> Cluster:
-    return connect("demo", surroundings=fleet.surroundings)
+    return connect("demo", environment=fleet.environment)
 
 
 def move(fleet: FakeFleet, url: str | None, proxy: str | None = None) -> None:
@@ -170,7 +170,7 @@ def test_the_status_of_a_cluster_that_is_over_says_how_it_ended(over: FakeFleet)
 def test_why_says_it_with_a_next_step(over: FakeFleet) -> None:
     """One sentence."""
     assert found(over).why() == (
-        "demo failed at 2027-01-15T08:00:00Z: killed by alice. `tarn up` starts it anew;"
+        "demo failed at 2027-01-15T08:00:00Z: killed by alice. `tarn up` starts it again;"
         " `tarn logs -c demo` shows what it wrote."
     )
 
@@ -203,7 +203,7 @@ def test_watching_it_shows_it_and_ends(over: FakeFleet) -> None:
     """There is nothing to wait for."""
     shown = []
 
-    class Kept(Lines):
+    class Kept(LinePrinter):
         def show(self, status, api):
             shown.append(status["state"])
 
@@ -220,11 +220,11 @@ def test_one_that_runs_again_is_not_over(over: FakeFleet) -> None:
 
 
 def test_down_of_what_is_over_removes_what_is_left(over: FakeFleet) -> None:
-    """Its secrets are kept for nobody; and `up` starts it anew."""
+    """Its secrets are kept for nobody; and `up` starts it again."""
     assert found(over).down() == "cluster 'demo' had ended already; what was left is removed"
     assert ("end", "demo") in over.asked
     over.answers = {URL: None}
-    again = Cluster(SPEC, surroundings=over.surroundings).up()
+    again = Cluster(SPEC, environment=over.environment).up()
     assert again.started_here
     assert again.status()["state"] == "ready"
 

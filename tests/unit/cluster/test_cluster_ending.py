@@ -18,13 +18,13 @@ SILENT = LaunchError("fake", "the ResourceManager does not answer", code="TARN-3
 @pytest.fixture
 def running(fleet: FakeFleet) -> FakeFleet:
     """A cluster that runs."""
-    Cluster(SPEC, surroundings=fleet.surroundings).up()
+    Cluster(SPEC, environment=fleet.environment).up()
     fleet.asked.clear()
     return fleet
 
 
 def found(fleet: FakeFleet) -> Cluster:
-    return connect("demo", surroundings=fleet.surroundings)
+    return connect("demo", environment=fleet.environment)
 
 
 def looks(
@@ -125,4 +125,4 @@ def test_the_wait_for_a_follower_names_it(
     running.statuses = [status("draining", both), status("draining", both[1:])]
     found(running).down(progress=heard.append)
     said = list(dict.fromkeys(one.message for one in heard))
-    assert said == ["2 instances left, waits for the word of lb1, lb2", "1 instance left"]
+    assert said == ["2 instances left, waiting for lb1, lb2 to acknowledge", "1 instance left"]

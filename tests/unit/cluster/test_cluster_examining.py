@@ -16,10 +16,10 @@ from tarn.clock import SystemClock
 from tarn.cluster.examining import around_spec, home, repository
 from tarn.cluster.link import Link
 from tarn.cluster.reaching import reach
-from tarn.doctor import State
+from tarn.doctor import CheckState
 from tarn.domain import Epoch
 from tarn.errors import NotAuthorizedError, UnreachableError
-from tarn.interfaces import ClusterRef, Looked, Paths, RuntimeCapabilities
+from tarn.interfaces import CheckResult, ClusterRef, Paths, RuntimeCapabilities
 from tarn.testing.context import cluster_spec
 
 PROXY = "http://127.0.0.1:2/proxy/application_1_1"
@@ -52,12 +52,12 @@ def master(off_s: float = 0.0) -> Iterator[str]:
 
 
 @pytest.fixture
-def seen(fleet: FakeFleet) -> Callable[..., Looked]:
+def seen(fleet: FakeFleet) -> Callable[..., CheckResult]:
     """Return what is seen of the way to a master at an address."""
 
-    def look(url: str | None, proxy_url: str | None = None, within_s: float = 5.0) -> Looked:
+    def look(url: str | None, proxy_url: str | None = None, within_s: float = 5.0) -> CheckResult:
         fleet.ref = ClusterRef("demo", "fake", Epoch(1, 1), url, proxy_url)
-        around = attrs.evolve(fleet.surroundings, clock=SystemClock())
+        around = attrs.evolve(fleet.environment, clock=SystemClock())
         return reach(Link("demo", around, lambda: fleet), around, within_s)
 
     return look
@@ -115,7 +115,7 @@ def test_a_name_that_leads_nowhere_is_said(seen, fleet):
     """It is no firewall."""
     fleet.answers = {}
     (found,) = seen("http://no-such-host.invalid:8888").findings
-    assert "'no-such-host.invalid' leads nowhere" in found.found
+    assert "'no-such-host.invalid' has no address" in found.found
 
 
 def test_a_proxy_that_lets_no_token_through_is_said_too(seen, fleet):
@@ -132,7 +132,7 @@ def test_without_a_master_at_work_nothing_is_known(seen, fleet):
     """None runs: that is well; instances without a master: it is unknown."""
     assert seen(None).known is False
     fleet.ref = None
-    looked = reach(Link("demo", fleet.surroundings, lambda: fleet), fleet.surroundings)
+    looked = reach(Link("demo", fleet.environment, lambda: fleet), fleet.environment)
     assert looked.known
     assert "no cluster 'demo' runs" in looked.seen
 
@@ -151,7 +151,7 @@ def test_a_file_in_the_way_of_the_home_is_an_error(tmp_path):
     (found,) = home(Paths(tmp_path / "home", tmp_path)).findings
     assert (found.code, found.fatal) == ("TARN-3600", True)
     assert str(tmp_path / "home") in found.where
-    assert "is no directory" in found.found
+    assert "is not a directory" in found.found
 
 
 @pytest.mark.parametrize(("mode", "warned"), [(0o700, False), (0o755, False), (0o775, True)])
@@ -167,12 +167,12 @@ def test_a_home_that_others_may_write_is_a_warning(tmp_path, mode, warned):
 @pytest.mark.parametrize(
     ("uri", "capabilities", "state", "said"),
     [
-        ("/nowhere", RuntimeCapabilities(), State.ERROR, ""),
-        ("/nowhere", RuntimeCapabilities(remote=True), State.WARNING, ""),
+        ("/nowhere", RuntimeCapabilities(), CheckState.ERROR, ""),
+        ("/nowhere", RuntimeCapabilities(remote=True), CheckState.WARNING, ""),
         (
             "hdfs:///m",
             RuntimeCapabilities(remote=True, reads=frozenset({"hdfs"})),
-            State.OK,
+            CheckState.OK,
             "hdfs:///m, which the nodes fetch",
         ),
     ],
@@ -183,10 +183,12 @@ def test_the_models_are_looked_at_as_far_as_they_are_seen(fleet, uri, capabiliti
     spec = attrs.evolve(
         cluster_spec("demo", uri), runtime=attrs.evolve(cluster_spec().runtime, use="fake")
     )
-    looked = repository(spec, fleet.surroundings.plugins(), {})
+    looked = repository(spec, fleet.environment.plugins(), {})
     assert said in looked.seen
     fatal = any(one.fatal for one in looked.findings)
-    assert (State.ERROR if fatal else State.WARNING if looked.findings else State.OK) is state
+    assert (
+        CheckState.ERROR if fatal else CheckState.WARNING if looked.findings else CheckState.OK
+    ) is state
 
 
 def test_a_path_of_the_nodes_that_python_models_cannot_be_loaded_from_is_refused(fleet, tmp_path):
@@ -199,7 +201,7 @@ def test_a_path_of_the_nodes_that_python_models_cannot_be_loaded_from_is_refused
         cluster_spec("demo", str(tmp_path / "josé")),
         runtime=attrs.evolve(cluster_spec().runtime, use="fake"),
     )
-    looked = repository(spec, fleet.surroundings.plugins(), {})
+    looked = repository(spec, fleet.environment.plugins(), {})
     assert [(one.code, one.fatal) for one in looked.findings] == [("TARN-2205", True)]
 
 
@@ -211,7 +213,7 @@ def test_no_secret_is_shown(fleet):
         cluster_spec("demo", "s3://me:hidden@host/m"),
         runtime=attrs.evolve(cluster_spec().runtime, use="fake"),
     )
-    found = around_spec(spec, fleet.surroundings, probe=False)
+    found = around_spec(spec, fleet.environment, probe=False)
     told = f"{found!r}{found._repr_html_()}{found.plain()}"
     assert "s3://" in told
     assert "hidden" not in told

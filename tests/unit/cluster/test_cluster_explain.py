@@ -1,10 +1,10 @@
 import pytest
 from fake_fleet import holds, instance, status
 
-from tarn.cluster.cause import Cause, age, span
 from tarn.cluster.explain import causes, explain
+from tarn.cluster.reported_issue import ReportedIssue, age, span
 
-WELL = "demo: 2 of 2 ready; nothing is amiss"
+WELL = "demo: 2 of 2 ready; nothing is wrong"
 
 
 UNWELL = {
@@ -42,11 +42,17 @@ def test_what_is_to_come_is_never_in_no_time():
 
 def test_a_cause_ends_in_its_own_step_or_in_that_of_its_code():
     """Where only time helps, neither is made up."""
-    assert str(Cause("a", "it broke.", "Mend it.", "TARN-1005")) == "it broke. Mend it."
-    assert str(Cause("a", "it is late", code="TARN-1301")) == "it is late. Restart the follower."
-    assert str(Cause("a", "it is ready", code="TARN-1102")) == "it is ready"
+    assert str(ReportedIssue("a", "it broke.", "Mend it.", "TARN-1005")) == "it broke. Mend it."
+    assert (
+        str(ReportedIssue("a", "it is late", code="TARN-1301"))
+        == "it is late. Restart the follower."
+    )
+    assert str(ReportedIssue("a", "it is ready", code="TARN-1102")) == "it is ready"
     plain = {"subject": "a", "found": "it is late", "next_step": "Restart the follower."}
-    assert Cause("a", "it is late", code="TARN-1301").plain() == {**plain, "code": "TARN-1301"}
+    assert ReportedIssue("a", "it is late", code="TARN-1301").plain() == {
+        **plain,
+        "code": "TARN-1301",
+    }
 
 
 def test_says_so_when_nothing_is_amiss():
@@ -76,17 +82,16 @@ def test_says_a_sentence_for_each_thing_that_is_not_as_desired():
     assert said(shown) == (
         "demo is degraded, 1 of 3 ready",
         (
-            "demo-0001: model 'bad' is unavailable: no version."
-            " Mend the model in the repository; `tarn logs demo-0001` shows more."
+            "demo-0001: model 'bad' is unavailable: no version. Fix the model in the "
+            "repository; `tarn logs demo-0001` shows more."
         ),
         (
-            "demo-0002 is starting for 1m10s: loads; it is replaced unless it is ready in 13m50s."
-            " `tarn logs demo-0002` shows Triton's log."
+            "demo-0002 is starting for 1m10s: loads; it will be replaced unless it is ready in "
+            "13m50s. `tarn logs demo-0002` shows Triton's log."
         ),
         (
-            "demo-0003 is kept out of the view: silent for 4 s;"
-            " it is killed and replaced unless it answers in 26s."
-            " `tarn logs demo-0003` shows Triton's log."
+            "demo-0003 is kept out of the view: silent for 4 s; it will be killed and replaced "
+            "unless it answers in 26s. `tarn logs demo-0003` shows Triton's log."
         ),
         f"{lost}. Restart the follower.",
         "the disk is nearly full",
@@ -110,8 +115,8 @@ def test_says_a_sentence_for_each_thing_that_is_not_as_desired():
         (
             instance(1, "draining", reason="asked", waits=waits("followers", None, "lb1", "lb2")),
             (
-                "demo-0001 is draining for 1m15s (asked): waits for the word of lb1, lb2."
-                " If it is gone, restart lb1, lb2: a lost lease ends this waiting, too."
+                "demo-0001 is draining for 1m15s (asked): waits for lb1, lb2 to acknowledge. "
+                "Restart lb1, lb2 if lost; the wait also ends when its lease expires."
             ),
         ),
         (
@@ -141,58 +146,57 @@ def test_says_a_sentence_for_each_thing_that_is_not_as_desired():
         ),
         (
             instance(1, "draining", waits=waits("followers")),
-            "demo-0001 is draining for 1m15s: waits until everybody's view is without it",
+            "demo-0001 is draining for 1m15s: waits until it has left every follower's view",
         ),
         (
             instance(1, "draining", waits=waits("unload", 588)),
             (
-                "demo-0001 is draining for 1m15s: waits for its models to unload, each with the"
-                " last request in it; what is left is cut in 9m48s"
+                "demo-0001 is draining for 1m15s: waits for its models to unload, each with the "
+                "last request in it; what is left will be cut in 9m48s"
             ),
         ),
         (
             instance(1, "draining", waits=waits("quiesce", 1.5)),
-            "demo-0001 is draining for 1m15s: it is quiet, and stops after `drain.quiesce`",
+            "demo-0001 is draining for 1m15s: it has no requests, and stops after `drain.quiesce`",
         ),
         (
             instance(1, "draining", busy=3.0, waits=waits("requests", 588)),
             (
-                "demo-0001 is draining for 1m15s: waits for 3 requests in flight;"
-                " what is left is cut in 9m48s"
+                "demo-0001 is draining for 1m15s: waits for 3 requests in flight; what is left "
+                "will be cut in 9m48s"
             ),
         ),
         (
             instance(1, "draining", busy=None, waits=waits("requests", 588)),
             (
-                "demo-0001 is draining for 1m15s: waits for requests in flight;"
-                " how many is unknown;"
-                " what is left is cut in 9m48s"
+                "demo-0001 is draining for 1m15s: waits for requests in flight; how many is "
+                "unknown; what is left will be cut in 9m48s"
             ),
         ),
         (
             instance(1, "draining", waits={**waits("sessions", 588, "lb1"), "sessions": 1}),
             (
-                "demo-0001 is draining for 1m15s: waits for 1 open session at lb1;"
-                " what is left is cut in 9m48s"
+                "demo-0001 is draining for 1m15s: waits for 1 open session at lb1; what is left "
+                "will be cut in 9m48s"
             ),
         ),
         (
             instance(1, "draining", waits={**waits("sessions", 588, "lb1", "lb2"), "sessions": 3}),
             (
-                "demo-0001 is draining for 1m15s: waits for 3 open sessions at lb1, lb2;"
-                " what is left is cut in 9m48s"
+                "demo-0001 is draining for 1m15s: waits for 3 open sessions at lb1, lb2; what "
+                "is left will be cut in 9m48s"
             ),
         ),
         (
             instance(1, "draining", waits={**waits("sessions", 588, "lb1"), "sessions": 0}),
             (
-                "demo-0001 is draining for 1m15s: waits for the next word of lb1 about its"
-                " sessions; what is left is cut in 9m48s"
+                "demo-0001 is draining for 1m15s: waits for lb1 to report its open sessions; "
+                "what is left will be cut in 9m48s"
             ),
         ),
         (
             instance(1, "draining", waits=waits("end")),
-            "demo-0001 is draining for 1m15s: its stop was asked of the runtime",
+            "demo-0001 is draining for 1m15s: the runtime was asked to stop it",
         ),
         (instance(1, "draining"), "demo-0001 is draining for 1m15s"),
         (
@@ -210,7 +214,7 @@ def test_says_a_sentence_for_each_thing_that_is_not_as_desired():
             instance(1, "stopped", reason="drained in 2.0 s, 0 cut"),
             "demo-0001 stopped 1m15s ago: drained in 2.0 s, 0 cut",
         ),
-        (instance(1), "demo-0001 is ready at 127.0.0.1:41001; nothing is amiss"),
+        (instance(1), "demo-0001 is ready at 127.0.0.1:41001; nothing is wrong"),
     ],
 )
 def test_explains_one_instance_from_its_facts(item, expected):
@@ -227,7 +231,7 @@ def test_a_trouble_of_one_instance_is_told_of_that_one():
     shown = status(instances=(instance(1), instance(2)), troubles=[trouble])
     (line,) = said(shown, "demo-0001")
     assert line.startswith("demo-0001: m_0_0 died. ")
-    assert said(shown, "demo-0002")[0].endswith("nothing is amiss")
+    assert said(shown, "demo-0002")[0].endswith("nothing is wrong")
 
 
 def test_an_older_master_says_less_and_is_understood():
@@ -286,12 +290,12 @@ def test_says_when_the_next_launch_is_tried():
     shown = status("starting", (instance(1),), desired=2, ready=1, holds=held)
     assert said(shown)[1:] == (
         (
-            "after 3 quick failures in a row the next launch is tried in 4s (at 08:00:03Z)."
-            " `tarn resume` tries at once."
+            "after 3 quick failures in a row, the next launch is in 4s (at 08:00:03Z). `tarn "
+            "resume` tries at once."
         ),
     )
     once = {**shown, "holds": holds(failures_in_a_row=1, retry_in_s=1)}
-    assert "after a quick failure the next launch" in said(once)[1]
+    assert "after a quick failure, the next launch" in said(once)[1]
     assert said({**shown, "desired": 1}) == ("demo is starting, 1 of 1 ready",)
 
 
@@ -305,8 +309,8 @@ def test_says_that_launching_was_given_up_and_names_the_last_failure_once():
     assert said(shown) == (
         "demo is failed, 0 of 1 ready",
         (
-            f"launching is given up: {why}. Mend the cause, then `tarn resume -c demo`;"
-            " `tarn help TARN-1112` says more."
+            f"launching is given up: {why}. Fix the cause, then run `tarn resume -c demo`; "
+            "`tarn help TARN-1112` says more."
         ),
     )
 
@@ -319,8 +323,8 @@ def test_nothing_is_replaced_where_launching_is_given_up():
     shown = status("degraded", (six, silent), holds=given_up)
     for lines in (said(shown), (*said(shown, "demo-0006"), *said(shown, "demo-0007"))):
         text = " ".join(lines)
-        assert "demo-0006 is starting for 1m10s: loads; it is ended, and not replaced," in text
-        assert "it is killed, and not replaced, unless it answers in 12s" in text
+        assert "demo-0006 is starting for 1m10s: loads; it will be ended, and not replaced," in text
+        assert "it will be killed, and not replaced, unless it answers in 12s" in text
         assert "is replaced" not in text
 
 
@@ -328,8 +332,9 @@ def test_a_drain_that_waits_for_its_replacement_says_what_is_lacking():
     """And how not to wait."""
     wait = {**waits("replacement"), "lacks": "no other instance serves model 'b'"}
     assert said(status("ready", (instance(1, waits=wait),)))[-1] == (
-        "demo-0001 serves until a replacement serves all that it serves, then drains: no other "
-        "instance serves model 'b'. `tarn drain demo-0001 --now` does not wait for a replacement."
+        "demo-0001 keeps serving until a replacement serves all its models, then drains: no "
+        "other instance serves model 'b'. `tarn drain demo-0001 --now` does not wait for a "
+        "replacement."
     )
 
 
@@ -339,8 +344,8 @@ def test_says_that_replacements_are_frozen_and_until_when():
     held = holds(frozen_for_s=12.0, thaws_in_s=288.0)
     assert said(status(holds=held, troubles=[trouble], faults=["replacements are frozen"])) == (
         (
-            "replacements are frozen for 12s: most instances fell silent at once, so the observer"
-            " is suspect; they thaw in 4m48s at the latest."
+            "replacements are frozen for 12s: most instances fell silent at once, so the master "
+            "itself is suspect; they thaw in 4m48s at the latest."
             " Check the network between master and instances; `tarn resume` thaws at once."
         ),
     )
@@ -356,7 +361,7 @@ def test_says_who_holds_the_size():
     assert said(shown) == (
         "at most 2 replicas: farm alice has 2",
         "scaling is paused until 08:00:00Z: load test. `tarn resume` ends the pause.",
-        "the size was set by hand to 2. `tarn scale --auto` gives it back to the policy.",
+        "the size was set by hand to 2. `tarn scale --auto` lets the policy choose the size again.",
     )
 
 
@@ -369,7 +374,7 @@ def test_says_who_waits_for_an_instance():
     assert "asked for by lb1: 2 requests wait there for an instance" in said(two)
     assert said(status(demand=one)) == (WELL,)
     refused = status(instances=(), demand={**one, "waiting": 0, "refused": 79}, desired=1, ready=0)
-    told = "asked for by lb1: 79 requests were refused there in a second, each try counted"
+    told = "asked for by lb1: 79 requests were refused there per second, every attempt counted"
     assert told in said(refused)
 
 
@@ -415,15 +420,15 @@ def test_says_that_a_fenced_masters_word_is_old():
     trouble = {"code": "TARN-1008", "subject": "demo", "message": "the master has lost its runtime"}
     assert said(status(stale=True, troubles=[trouble])) == (
         (
-            "demo: the master stopped acting, and this is what it last knew."
-            " Check the runtime; the master acts again as soon as it answers."
+            "demo: the master stopped acting, and this is its last known state. Check the "
+            "runtime; the master acts again as soon as it answers."
         ),
     )
 
 
 def test_says_how_a_fleet_without_a_master_is_taken_over():
     """The status was made without one, and its code has the next step."""
-    reason = "no master; 1 instance serves; `tarn up` takes it over"
+    reason = "no master is running; 1 instance serves; `tarn up` takes it over"
     shown = status("degraded", (instance(1),), code="TARN-4003", reason=reason, stale=True)
     assert said(shown) == (
         "demo is degraded, 1 of 1 ready",
@@ -441,7 +446,7 @@ def test_a_trouble_without_a_code_is_told_as_it_stands():
     """It is about the cluster, and the fault that says the same is not told again."""
     lost = "3 announcements to plugins were lost"
     shown = status(troubles=[{"code": "", "subject": "", "message": lost}], faults=[lost])
-    assert explain(shown) == (Cause("demo", lost),)
+    assert explain(shown) == (ReportedIssue("demo", lost),)
 
 
 def test_a_discovery_of_the_masters_own_is_complained_of_once():

@@ -23,13 +23,13 @@ SPEC = {"name": "demo", "models": "models", "runtime": {"use": "fake"}}
 @pytest.fixture
 def running(fleet):
     """The same fleet, with a cluster that runs."""
-    Cluster(SPEC, surroundings=fleet.surroundings).up()
+    Cluster(SPEC, environment=fleet.environment).up()
     fleet.asked.clear()
     return fleet
 
 
 def found(fleet):
-    return connect("demo", surroundings=fleet.surroundings)
+    return connect("demo", environment=fleet.environment)
 
 
 def test_passes_every_command_on(running):
@@ -76,7 +76,7 @@ def test_shows_instances_that_serve_without_a_master(running):
     running.ref = attrs.evolve(running.ref, url=None, orphans=orphans)
     cluster = found(running)
     shown = cluster.status()
-    assert shown["reason"] == "no master; 3 instances serve; `tarn up` takes them over"
+    assert shown["reason"] == "no master is running; 3 instances serve; `tarn up` takes them over"
     assert shown["state"] == "degraded"
     assert [item["http"] for item in cluster.instances()] == [http for _, http in orphans]
     assert "no master" in cluster.why()
@@ -94,14 +94,14 @@ def test_knows_only_what_was_started_and_not_ended(running):
     (running.home / "clusters" / "old" / "logs").mkdir(parents=True)
     (running.home / "clusters" / "torn").mkdir()
     (running.home / "clusters" / "torn" / "ref.json").write_text('{"name": ')
-    assert [entry.name for entry in entries(running.surroundings)] == ["demo"]
+    assert [entry.name for entry in entries(running.environment)] == ["demo"]
     with pytest.raises(NotFoundError):
-        connect("old", surroundings=running.surroundings)
+        connect("old", environment=running.environment)
 
 
 def test_chooses_the_cluster_that_is_meant(fleet, running, tmp_path):
     """The folder's tarn.yaml, else the only one, else an error that lists them."""
-    around = fleet.surroundings
+    around = fleet.environment
     assert choose(around) == "demo"
     folder = tmp_path / "other"
     folder.mkdir()
@@ -116,9 +116,9 @@ def test_chooses_the_cluster_that_is_meant(fleet, running, tmp_path):
 
 def test_finds_nothing_where_there_is_nothing(fleet):
     """Exit code 3, and how to start one."""
-    assert entries(fleet.surroundings) == ()
+    assert entries(fleet.environment) == ()
     with pytest.raises(NotFoundError) as caught:
-        choose(fleet.surroundings)
+        choose(fleet.environment)
     assert caught.value.exit_code == 3
 
 
@@ -207,7 +207,7 @@ def test_ends_through_the_master(running):
     assert cluster.down() == "cluster 'demo' ended"
     assert running.verbs() == ["down", "end"]  # what this machine keeps of it goes too
     assert cluster.down() == "cluster 'demo' is not running"
-    assert Cluster.named("never", running.surroundings).down() == "cluster 'never' is not running"
+    assert Cluster.named("never", running.environment).down() == "cluster 'never' is not running"
 
 
 def test_ends_by_force_what_does_not_answer(running):
@@ -272,9 +272,9 @@ def test_shows_no_secret(fleet, running):
     """Neither the object nor its surroundings print a token."""
     (fleet.directory / "api_token").write_text(API_TOKEN)
     fleet.environ["MY_API_TOKEN"] = API_TOKEN
-    cluster = Cluster(SPEC, surroundings=fleet.surroundings)
+    cluster = Cluster(SPEC, environment=fleet.environment)
     cluster.status()
-    shown = f"{cluster!r} {cluster} {fleet.surroundings!r} {cluster.status()}"
+    shown = f"{cluster!r} {cluster} {fleet.environment!r} {cluster.status()}"
     assert API_TOKEN not in shown
     assert repr(cluster) == f"Cluster('demo', runtime='fake', url='{URL}')"
 

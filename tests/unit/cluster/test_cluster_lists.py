@@ -12,9 +12,9 @@ from tarn.cluster.link import Link
 from tarn.cluster.lists import Alerts, Decisions, Events, History, Metrics, Table, Usage
 from tarn.cluster.measuring import Measuring
 from tarn.cluster.replaying import load_of
-from tarn.control.past import Past
+from tarn.control.retained_history import RetainedHistory
 from tarn.errors import ConfigError, ProviderMissingError
-from tarn.follow.api import Api
+from tarn.follow.api import MasterApi
 
 AT = 1_764_201_600.0
 T = TypeVar("T")
@@ -27,25 +27,25 @@ class Measured(Measuring):
 
     name = "llama"
 
-    def __init__(self, api: Api) -> None:
+    def __init__(self, api: MasterApi) -> None:
         self.api = api
         self._link = cast(Link, self)
 
-    def ask(self, question: Callable[[Api], T]) -> T:
+    def ask(self, question: Callable[[MasterApi], T]) -> T:
         """Answer as a link does."""
         return question(self.api)
 
 
 def test_a_cluster_gives_metrics_usage_history_and_alerts_of_its_master() -> None:
     """Each through the real API, as rows of plain values."""
-    past = Past()
+    past = RetainedHistory()
     for second in range(20):
         said = {"llama-0001": reading(1, requests_total=5.0 * second, request_us_total=0.0)}
         past = past.looked(snapshot(instance(1), readings=said, at=AT + second), gpus=2)
     now = snapshot(instance(1, suspect="silent"), at=AT + 20, events=(event("up"),))
     with (
         FakeMaster(now, api_token=None, past=lambda: past) as master,
-        Api(master.url, None) as api,
+        MasterApi(master.url, None) as api,
     ):
         cluster = Measured(api)
         metrics, usage, history = cluster.metrics(), cluster.usage("1h"), cluster.history("30s")

@@ -24,7 +24,7 @@ def master(second: int, text: str) -> str:
 @pytest.fixture
 def running(fleet: FakeFleet) -> FakeFleet:
     Path("tarn.yaml").write_text(YAML)
-    Cluster(surroundings=fleet.surroundings).up()
+    Cluster(environment=fleet.environment).up()
     fleet.lines = [master(1, "m1"), master(5, "m5")]
     fleet.others = {
         "demo-0001": [triton(2, "a2"), "| table |", triton(6, "a6")],
@@ -34,7 +34,7 @@ def running(fleet: FakeFleet) -> FakeFleet:
 
 
 def found(fleet: FakeFleet) -> Cluster:
-    return remembered("demo", surroundings=fleet.surroundings)
+    return remembered("demo", environment=fleet.environment)
 
 
 def words(lines) -> list[tuple[str, str]]:

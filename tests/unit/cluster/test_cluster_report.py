@@ -1,6 +1,6 @@
 import pytest
 
-from tarn.cluster.report import Line, Shot, percentile, report
+from tarn.cluster.report import RequestSummary, Shot, percentile, report
 
 
 def made(*shots: Shot):
@@ -27,10 +27,10 @@ def test_counts_by_instance_and_over_all():
         Shot("demo-0001", "ocr", 9.0, "connection refused"),
     )
     assert one.instances == (
-        Line("demo-0001", 3, 2, 1, 1, 1.0, 1.5, 1.5, 1.5),
-        Line("demo-0002", 1, 1, 0, 0, 0.5, 0.5, 0.5, 0.5),
+        RequestSummary("demo-0001", 3, 2, 1, 1, 1.0, 1.5, 1.5, 1.5),
+        RequestSummary("demo-0002", 1, 1, 0, 0, 0.5, 0.5, 0.5, 0.5),
     )
-    assert one.total == Line("all", 4, 3, 1, 1, 1.0, 1.5, 1.5, 1.5)
+    assert one.total == RequestSummary("all", 4, 3, 1, 1, 1.0, 1.5, 1.5, 1.5)
     assert one.errors == (("demo-0001", "ocr", "connection refused", 1),)
 
 

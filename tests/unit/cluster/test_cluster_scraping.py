@@ -43,7 +43,7 @@ def triton() -> Iterator[str]:
 def cluster(fleet: FakeFleet, monkeypatch: pytest.MonkeyPatch) -> Cluster:
     """A cluster whose master gives metrics."""
     monkeypatch.setattr(FakeApi, "text", lambda _self, _path: TEXT)
-    return Cluster(SPEC, surroundings=fleet.surroundings).up()
+    return Cluster(SPEC, environment=fleet.environment).up()
 
 
 def test_who_is_silent_is_named(cluster: Cluster, fleet: FakeFleet) -> None:
@@ -86,7 +86,7 @@ def test_a_master_that_refuses_its_metrics_is_an_error(
     assert (finding.code, finding.fatal) == ("TARN-3845", True)
     monkeypatch.setattr(FakeApi, "text", lambda _self, _path: "<html>")
     (finding,) = scrapable(cluster.source).findings
-    assert "it is not a master's" in finding.found
+    assert "does not come from a master" in finding.found
 
 
 def test_no_cluster_and_no_answer_are_no_findings(cluster: Cluster, fleet: FakeFleet) -> None:

@@ -63,7 +63,7 @@ def test_values_are_written_shortly(value: float, words: str) -> None:
 def test_a_notebook_shows_a_card_and_a_program_a_dict(fleet: FakeFleet) -> None:
     """The same answer three ways."""
     plain = {"name": "demo", "models": "models", "runtime": {"use": "fake"}}
-    cluster = Cluster(plain, surroundings=fleet.surroundings).up()
+    cluster = Cluster(plain, environment=fleet.environment).up()
     answer = cluster.explain()
     assert json.loads(json.dumps(answer)) == scaling()
     assert repr(answer) == str(answer) == explained(scaling())
@@ -75,7 +75,7 @@ def test_a_notebook_shows_a_card_and_a_program_a_dict(fleet: FakeFleet) -> None:
 def test_a_cluster_that_is_not_there_is_an_error(fleet: FakeFleet) -> None:
     """Nothing is made up."""
     with pytest.raises(NotFoundError):
-        Cluster.named("other", fleet.surroundings).explain()
+        Cluster.named("other", fleet.environment).explain()
 
 
 def test_the_status_has_a_line_about_the_size() -> None:

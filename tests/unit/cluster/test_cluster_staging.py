@@ -14,7 +14,7 @@ REMOTE = RuntimeCapabilities(remote=True, reads=frozenset({"hdfs", "s3a"}))
 
 def cluster(fleet: FakeFleet, repository: str, **overrides):
     spec = {"name": "demo", "runtime": {"use": "fake"}, "models": repository}
-    return Cluster(spec, surroundings=fleet.surroundings, **overrides)
+    return Cluster(spec, environment=fleet.environment, **overrides)
 
 
 def staged(fleet):

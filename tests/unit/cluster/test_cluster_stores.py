@@ -11,9 +11,9 @@ from fake_fleet import FakeFleet, FakePlugin
 
 from tarn import plugins
 from tarn.cluster import Cluster
+from tarn.cluster.environment import ClusterEnvironment
 from tarn.cluster.examining import secrets as looked
 from tarn.cluster.stores import given, held, secrets_of
-from tarn.cluster.surroundings import Surroundings
 from tarn.domain import Choice, ClusterSpec, Secret
 from tarn.domain.spec import ModelsSpec, TritonSpec
 from tarn.errors import ConfigErrors, ProviderError
@@ -41,10 +41,10 @@ def tarn_secret_stores() -> Mapping[str, SecretStoreFactory]:
 STORES = SimpleNamespace(__name__="stores", tarn_secret_stores=tarn_secret_stores)
 
 
-def around(fleet: FakeFleet) -> Surroundings:
+def around(fleet: FakeFleet) -> ClusterEnvironment:
     """Return the fleet's surroundings, with stores."""
     found = plugins.load([FakePlugin(fleet), STORES], points=())
-    return attrs.evolve(fleet.surroundings, plugins=lambda: found)
+    return attrs.evolve(fleet.environment, plugins=lambda: found)
 
 
 def store(values: Mapping[str, str], **more: Any) -> Choice:
@@ -84,8 +84,8 @@ def test_everything_that_is_wrong_is_said_at_once(fleet: FakeFleet) -> None:
     told = [f"{one.code} {one}" for one in caught.value.errors]
     assert told == [
         (
-            "TARN-3743 secrets[0]: options.names speaks of a secret 'gone', which is not there. "
-            "There are: tarn.env.a."
+            "TARN-3743 secrets[0]: options.names lists a secret 'gone' that the store does not "
+            "have. There are: tarn.env.a."
         ),
         "TARN-3744 secrets[1]: away: the name node is down. Start it",
         "TARN-3743 secrets[2]: 'tarn.env.set' would become SET, which triton.env sets, too",
@@ -96,7 +96,7 @@ def test_everything_that_is_wrong_is_said_at_once(fleet: FakeFleet) -> None:
 def test_up_brings_what_instances_get_and_nothing_else(fleet: FakeFleet) -> None:
     """The password of a keystore stays here; a value is in no other file."""
     chosen = {"use": "fake", "options": {"values": {"tarn.env.a": "canary", "tls": "other"}}}
-    cluster = Cluster({"name": "demo", **SPEC}, surroundings=around(fleet), secrets=[chosen])
+    cluster = Cluster({"name": "demo", **SPEC}, environment=around(fleet), secrets=[chosen])
     cluster.up()
     files = fleet.asked[1][3]
     assert json.loads(files["secrets.json"]) == {"A": "canary"}
@@ -107,7 +107,7 @@ def test_a_store_that_is_away_starts_and_stages_nothing(fleet: FakeFleet) -> Non
     """Nothing is copied, and nobody is asked to start anything."""
     heard: list[Any] = []
     cluster = Cluster(
-        {"name": "demo", **SPEC}, surroundings=around(fleet), secrets=[{"use": "away"}]
+        {"name": "demo", **SPEC}, environment=around(fleet), secrets=[{"use": "away"}]
     )
     with pytest.raises(ConfigErrors, match="the name node is down"):
         cluster.up(heard.append)
@@ -117,7 +117,7 @@ def test_a_store_that_is_away_starts_and_stages_nothing(fleet: FakeFleet) -> Non
 
 def test_a_cluster_without_secrets_has_no_file_of_them(fleet: FakeFleet) -> None:
     """No store is asked where none is named."""
-    Cluster({"name": "demo", **SPEC}, surroundings=around(fleet)).up()
+    Cluster({"name": "demo", **SPEC}, environment=around(fleet)).up()
     assert "secrets.json" not in fleet.asked[1][3]
 
 
@@ -125,7 +125,7 @@ def test_a_plan_and_the_doctor_show_names_only(fleet: FakeFleet) -> None:
     """What cannot be read is a finding of both."""
     made = Cluster(
         {"name": "demo", **SPEC},
-        surroundings=around(fleet),
+        environment=around(fleet),
         secrets=[{"use": "fake", "options": {"values": {"tarn.env.a": "canary"}}}],
     )
     plan = made.plan()

@@ -11,7 +11,7 @@ from fake_fleet import FakeFleet
 from tarn.cluster import Cluster
 from tarn.control.launching import tests_in as known_tests
 from tarn.control.warmup import WarmupRequest
-from tarn.domain.brought import TEST_REQUESTS
+from tarn.domain.master_files import TEST_REQUESTS
 from tarn.errors import ConfigError
 from tarn.testing.context import cluster_spec
 from tarn.triton.test_requests import FILE, WARM_UP
@@ -21,7 +21,7 @@ GOOD = {"model": "echo", "inputs": []}
 
 def cluster(fleet: FakeFleet, named: str, **more: object) -> Cluster:
     spec = {"name": "demo", "runtime": {"use": "fake"}, "models": {"repository": "models", **more}}
-    return Cluster({**spec, "instance": {"test_request": named}}, surroundings=fleet.surroundings)
+    return Cluster({**spec, "instance": {"test_request": named}}, environment=fleet.environment)
 
 
 def refused(fleet: FakeFleet, named: str, **more: object) -> str:
@@ -54,7 +54,7 @@ def test_what_is_wrong_in_the_file_is_told_with_place_and_what_is_right(fleet: F
     """All of it at once."""
     Path("test.json").write_text(json.dumps({"inputs": [{"name": "IN"}]}))
     said = refused(fleet, "test.json")
-    assert "test.json', model: is missing. Right would be the name of a model" in said
+    assert "test.json', model: is missing. Expected the name of a model" in said
     assert "test.json', inputs[0].shape: is missing" in said
 
 

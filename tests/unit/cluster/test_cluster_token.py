@@ -33,7 +33,7 @@ def test_reads_a_token_from_file_or_environment(tmp_path):
         ("file:{}/empty", "missing or empty"),
         ("file:{}/binary", "not ASCII"),
         ("env:MINE", "missing or empty"),
-        ("s3cret", "names no source"),
+        ("s3cret", "does not say where the token is"),
     ],
 )
 def test_says_in_one_line_which_token_cannot_be_had(tmp_path, source, found):

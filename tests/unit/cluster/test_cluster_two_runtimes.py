@@ -8,7 +8,7 @@ import pytest
 from fake_fleet import FakeFleet, FakePlugin, NoSettings, never
 
 from tarn import plugins
-from tarn.cluster import Cluster, Surroundings
+from tarn.cluster import Cluster, ClusterEnvironment
 from tarn.errors import LaunchError, TarnError, UnreachableError
 from tarn.hookspecs import RuntimeFactory, hookimpl
 
@@ -42,16 +42,16 @@ def other(fleet: FakeFleet) -> FakeFleet:
 
 
 @pytest.fixture
-def around(fleet: FakeFleet, other: FakeFleet) -> Surroundings:
+def around(fleet: FakeFleet, other: FakeFleet) -> ClusterEnvironment:
     """Surroundings with both runtimes, and a cluster that runs in the first."""
     both = [FakePlugin(fleet), Other(other)]
-    around = attrs.evolve(fleet.surroundings, plugins=lambda: plugins.load(both, points=()))
-    Cluster({**SPEC, "runtime": {"use": "fake"}}, surroundings=around).up()
+    around = attrs.evolve(fleet.environment, plugins=lambda: plugins.load(both, points=()))
+    Cluster({**SPEC, "runtime": {"use": "fake"}}, environment=around).up()
     return around
 
 
-def up(around: Surroundings) -> Cluster:
-    return Cluster({**SPEC, "runtime": {"use": "other"}}, surroundings=around).up()
+def up(around: ClusterEnvironment) -> Cluster:
+    return Cluster({**SPEC, "runtime": {"use": "other"}}, environment=around).up()
 
 
 def kept(directory: Path) -> dict[str, bytes]:
@@ -59,7 +59,7 @@ def kept(directory: Path) -> dict[str, bytes]:
 
 
 def test_what_runs_elsewhere_is_not_lost(
-    fleet: FakeFleet, other: FakeFleet, around: Surroundings
+    fleet: FakeFleet, other: FakeFleet, around: ClusterEnvironment
 ) -> None:
     """The difference is shown, and nothing is overwritten."""
     before = kept(fleet.directory)
@@ -71,7 +71,7 @@ def test_what_runs_elsewhere_is_not_lost(
 
 
 def test_what_ran_elsewhere_is_no_hindrance(
-    fleet: FakeFleet, other: FakeFleet, around: Surroundings
+    fleet: FakeFleet, other: FakeFleet, around: ClusterEnvironment
 ) -> None:
     """Its reference is all that is left of it."""
     fleet.ref = None
@@ -80,7 +80,7 @@ def test_what_ran_elsewhere_is_no_hindrance(
 
 
 def test_who_cannot_be_asked_is_no_proof(
-    fleet: FakeFleet, other: FakeFleet, around: Surroundings, monkeypatch: pytest.MonkeyPatch
+    fleet: FakeFleet, other: FakeFleet, around: ClusterEnvironment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing is overwritten either."""
 
@@ -89,7 +89,7 @@ def test_who_cannot_be_asked_is_no_proof(
 
     before = kept(fleet.directory)
     monkeypatch.setattr(FakeFleet, "find", find)
-    with pytest.raises(UnreachableError, match="runtime 'fake', which cannot be asked"):
+    with pytest.raises(UnreachableError, match="runtime 'fake', and the runtime did not say"):
         up(around)
     assert kept(fleet.directory) == before
     assert other.verbs() == []

@@ -15,7 +15,7 @@ SPEC = {"models": "models", "runtime": {"use": "fake"}}
 
 
 def cluster(fleet: FakeFleet, **overrides):
-    return Cluster({"name": "demo", **SPEC}, surroundings=fleet.surroundings, **overrides)
+    return Cluster({"name": "demo", **SPEC}, environment=fleet.environment, **overrides)
 
 
 def test_checks_then_stages_then_submits(fleet):
@@ -94,12 +94,12 @@ def test_a_start_that_failed_and_never_served_is_replaced(fleet, overrides):
 
     def hear(progress):
         heard.append(progress.message)
-        fleet.gone_after = 1 if "and is ended" in progress.message else fleet.gone_after
+        fleet.gone_after = 1 if "and was ended" in progress.message else fleet.gone_after
 
     again = cluster(fleet, **overrides).up(hear)
     assert again.started_here
     assert fleet.verbs().count("submit") == 2
-    assert "the last start failed, never served, and is ended" in heard
+    assert "the last start failed before it served, and was ended" in heard
 
 
 @pytest.mark.parametrize(
@@ -230,7 +230,7 @@ def test_leaves_everything_running_when_it_is_detached(fleet):
 def test_reads_a_file_and_lets_keywords_win(fleet):
     """Keywords have the shape of the YAML."""
     Path("tarn.yaml").write_text("models: models\nruntime: {use: fake}\nreplicas: {min: 3}\n")
-    both = Cluster(surroundings=fleet.surroundings, replicas={"max": 4})
+    both = Cluster(environment=fleet.environment, replicas={"max": 4})
     assert (both.name, both.spec.replicas.min, both.spec.replicas.max) == ("demo", 3, 4)
 
 

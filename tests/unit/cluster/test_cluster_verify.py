@@ -8,7 +8,7 @@ from fake_fleet import instance, status
 
 from tarn.clock import SystemClock
 from tarn.cluster import Cluster, verifying
-from tarn.cluster.verifying import Order, verify
+from tarn.cluster.verifying import VerifyOptions, verify
 from tarn.errors import ConfigError, NotFoundError, UnreachableError
 from tarn.testing.fake_triton import FakeModel, FakeTriton
 from tarn.testing.wait import until
@@ -37,14 +37,14 @@ def shown(*tritons: FakeTriton, models: tuple[str, ...] = ("echo", "ocr"), **mor
     return status(instances=tuple(items), **more)
 
 
-def run(look, order: Order, hear=None):
+def run(look, order: VerifyOptions, hear=None):
     """Verify the cluster that *look* shows."""
     return verify("demo", look, order, SystemClock(), hear)
 
 
 def test_every_instance_gets_every_model(tritons):
     """Round robin over the pairs; each request once, and all answered."""
-    done = run(lambda: shown(*tritons), Order(400, 0.1))
+    done = run(lambda: shown(*tritons), VerifyOptions(400, 0.1))
     assert done.ok
     assert (done.total.sent, done.models) == (40, ("echo", "ocr"))
     assert [line.sent for line in done.instances] == [20, 20]
@@ -69,7 +69,7 @@ def test_a_slow_instance_delays_no_other(tritons, quick):
             slow.thaw()
         return view
 
-    done = run(look, Order(200, 0.1, models=("echo",), slow_s=0.25))
+    done = run(look, VerifyOptions(200, 0.1, models=("echo",), slow_s=0.25))
     assert [(line.sent, line.lost) for line in done.instances] == [(10, 0), (10, 0)]
     assert done.instances[1].slow == 10
     assert done.instances[1].p50_s > 0.25
@@ -79,7 +79,7 @@ def test_a_dead_instance_is_named(tritons):
     """Every loss is its own; the other lost none."""
     everything = shown(*tritons)
     tritons[1].crash()
-    done = run(lambda: everything, Order(100, 0.2, models=("echo",)))
+    done = run(lambda: everything, VerifyOptions(100, 0.2, models=("echo",)))
     assert not done.ok
     assert [(line.lost, line.sent) for line in done.instances] == [(0, 10), (10, 10)]
     assert done.errors == (("demo-0002", "echo", "connection refused", 10),)
@@ -90,14 +90,14 @@ def test_an_answer_that_is_too_late_is_lost(tritons):
     one, two = tritons
     everything = shown(one, two)
     two.hang()
-    done = run(lambda: everything, Order(100, 0.1, models=("echo",), timeout_s=1.0))
+    done = run(lambda: everything, VerifyOptions(100, 0.1, models=("echo",), timeout_s=1.0))
     assert [line.lost for line in done.instances] == [0, 5]
     assert done.errors == (("demo-0002", "echo", "no answer within 1 s", 5),)
 
 
 def test_tritons_own_words_are_kept(tritons):
     """A model that refuses says why."""
-    order = Order(50, 0.1, models=("echo",), body=b"this is no JSON")
+    order = VerifyOptions(50, 0.1, models=("echo",), body=b"this is no JSON")
     done = run(lambda: shown(tritons[0]), order)
     assert done.total.lost == 5
     ((_, _, why, count),) = done.errors
@@ -108,7 +108,7 @@ def test_tritons_own_words_are_kept(tritons):
 def test_a_given_body_is_sent_as_it_is(tritons):
     """Not even its white space changes."""
     body = b'{"inputs": [{"name": "IN",  "datatype": "FP32", "shape": [1], "data": [2]}]}'
-    assert run(lambda: shown(tritons[0]), Order(50, 0.1, models=("ocr",), body=body)).ok
+    assert run(lambda: shown(tritons[0]), VerifyOptions(50, 0.1, models=("ocr",), body=body)).ok
     assert [sent for _, _, sent in tritons[0].requests] == [body] * 5
 
 
@@ -125,7 +125,7 @@ def test_the_view_is_followed(tritons, quick):
         return seen
 
     heard = []
-    done = run(look, Order(100, 0.5, models=("echo",)), heard.append)
+    done = run(look, VerifyOptions(100, 0.5, models=("echo",)), heard.append)
     assert done.ok
     first, second = done.instances
     assert first.sent > second.sent > 0
@@ -135,13 +135,17 @@ def test_the_view_is_followed(tritons, quick):
 @pytest.mark.parametrize(
     ("order", "error", "words"),
     [
-        (lambda: Order(0, 1), ConfigError, "0 requests a second"),
-        (lambda: Order(2000, 1), ConfigError, "at most 1000"),
-        (lambda: Order(1, 0), ConfigError, "sends nothing"),
-        (lambda: Order(1, 1, body=b"{}"), ConfigError, "one body cannot be meant for all models"),
-        (lambda: Order(1, 1, ("a", "b"), body=b"{}"), ConfigError, "for 2 models"),
-        (lambda: Order(1, 1, ("orc",)), NotFoundError, "Did you mean 'ocr'"),
-        (lambda: Order(1, 1, ("zzz",)), NotFoundError, "Served are: echo, ocr"),
+        (lambda: VerifyOptions(0, 1), ConfigError, "0 requests a second"),
+        (lambda: VerifyOptions(2000, 1), ConfigError, "at most 1000"),
+        (lambda: VerifyOptions(1, 0), ConfigError, "would send nothing"),
+        (
+            lambda: VerifyOptions(1, 1, body=b"{}"),
+            ConfigError,
+            "one request body cannot fit all models",
+        ),
+        (lambda: VerifyOptions(1, 1, ("a", "b"), body=b"{}"), ConfigError, "fit 2 models"),
+        (lambda: VerifyOptions(1, 1, ("orc",)), NotFoundError, "Did you mean 'ocr'"),
+        (lambda: VerifyOptions(1, 1, ("zzz",)), NotFoundError, "Served models: echo, ocr"),
     ],
 )
 def test_what_cannot_be_meant_is_said_before_anything_is_sent(tritons, order, error, words):
@@ -155,9 +159,9 @@ def test_without_a_ready_instance_nothing_can_be_verified(tritons):
     """Suspect or starting ones get no traffic, so no canary either."""
     cold = status(instances=(instance(1, "starting"), instance(2, suspect="silent")))
     with pytest.raises(UnreachableError, match="no instance is ready"):
-        run(lambda: cold, Order(1, 1))
+        run(lambda: cold, VerifyOptions(1, 1))
     with pytest.raises(NotFoundError, match="which models"):
-        run(lambda: shown(tritons[0], models=()), Order(1, 1))
+        run(lambda: shown(tritons[0], models=()), VerifyOptions(1, 1))
 
 
 def test_a_model_that_tells_nothing_is_an_error(tritons):
@@ -165,11 +169,11 @@ def test_a_model_that_tells_nothing_is_an_error(tritons):
     one = tritons[0]
     one.state.models["broken"] = FakeModel("broken", error="no")
     with pytest.raises(UnreachableError, match=r"metadata cannot be read: .*no available versions"):
-        run(lambda: shown(one, models=("broken",)), Order(1, 1))
+        run(lambda: shown(one, models=("broken",)), VerifyOptions(1, 1))
     gone = shown(one)
     one.crash()
     with pytest.raises(UnreachableError, match="connection refused"):
-        run(lambda: gone, Order(1, 1))
+        run(lambda: gone, VerifyOptions(1, 1))
 
 
 def test_an_interrupt_leaves_no_thread_behind(tritons, quick):
@@ -183,7 +187,7 @@ def test_an_interrupt_leaves_no_thread_behind(tritons, quick):
         return everything
 
     with pytest.raises(KeyboardInterrupt):
-        run(look, Order(10, 60))
+        run(look, VerifyOptions(10, 60))
     until(
         lambda: not [t for t in threading.enumerate() if t.name.startswith("verify")],
         within_s=3.0,
@@ -193,8 +197,8 @@ def test_an_interrupt_leaves_no_thread_behind(tritons, quick):
 def test_the_cluster_takes_durations(fleet, tritons):
     """As everywhere: text with a unit, or seconds."""
     fleet.statuses = [shown(*tritons)]
-    around = attrs.evolve(fleet.surroundings, clock=SystemClock())
+    around = attrs.evolve(fleet.environment, clock=SystemClock())
     plain = {"name": "demo", "models": "models", "runtime": {"use": "fake"}}
-    cluster = Cluster(plain, surroundings=around).up()
+    cluster = Cluster(plain, environment=around).up()
     done = cluster.verify(rps=50, seconds="100ms", models=("echo",), slow="2s")
     assert (done.ok, done.seconds, done.slow_s, done.total.sent) == (True, 0.1, 2.0, 5)

@@ -7,7 +7,7 @@ import pytest
 from fake_fleet import URL, FakeClock, FakeFleet, instance, status
 
 from tarn.cluster import Cluster, Goal, watching
-from tarn.cluster.watching import Cell, Lines, Terminal, Watch, screen
+from tarn.cluster.watching import Cell, LinePrinter, Terminal, Watch, screen
 from tarn.errors import ConfigError, NotFoundError, TimedOutError, UnreachableError
 from tarn.follow import Message
 
@@ -122,7 +122,7 @@ def test_a_terminal_never_draws_more_than_fits():
 def test_without_a_terminal_only_changes_are_printed():
     """A log wants lines, and none twice."""
     out = io.StringIO()
-    lines = Lines(out)
+    lines = LinePrinter(out)
     for shown in (COLD, COLD, status()):
         lines.show(shown, None)
     lines.say("demo", "is gone")
@@ -168,13 +168,13 @@ def test_a_cell_is_displayed_once_and_then_updated():
 def test_a_screen_is_chosen_by_where_the_process_runs(monkeypatch):
     """A kernel's cell, a terminal (IPython's own too), or lines; a given stream wins."""
     monkeypatch.delitem(sys.modules, "IPython", raising=False)
-    assert isinstance(screen(io.StringIO()), Lines)
+    assert isinstance(screen(io.StringIO()), LinePrinter)
     tty = io.StringIO()
     tty.isatty = lambda: True
     assert isinstance(screen(tty), Terminal)
     in_terminal = SimpleNamespace(get_ipython=SimpleNamespace)
     monkeypatch.setitem(sys.modules, "IPython", in_terminal)
-    assert isinstance(screen(), Lines)
+    assert isinstance(screen(), LinePrinter)
     kernel = SimpleNamespace(get_ipython=lambda: SimpleNamespace(kernel=1), display=Display())
     monkeypatch.setitem(sys.modules, "IPython", kernel)
     monkeypatch.setitem(sys.modules, "IPython.display", kernel.display)
@@ -193,7 +193,7 @@ def test_a_goal_is_a_number_or_a_state(text, goal):
 @pytest.mark.parametrize("text", ["ready", "ready=", "ready=x", "ready=-1", "state=", "size=3", ""])
 def test_anything_else_is_no_goal(text):
     """Said with what would be right."""
-    with pytest.raises(ConfigError, match="Right would be ready=N, or state=S"):
+    with pytest.raises(ConfigError, match="Expected ready=N, or state=S"):
         Goal.of(text)
 
 
@@ -207,7 +207,7 @@ def test_a_state_that_is_nearly_right_is_suggested():
 def cluster(fleet: FakeFleet) -> Cluster:
     """A cluster that runs."""
     plain = {"name": "demo", "models": "models", "runtime": {"use": "fake"}}
-    return Cluster(plain, surroundings=fleet.surroundings).up()
+    return Cluster(plain, environment=fleet.environment).up()
 
 
 def test_an_event_makes_the_next_look_come_at_once(cluster, fleet, monkeypatch):

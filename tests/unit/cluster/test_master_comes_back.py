@@ -20,14 +20,14 @@ SERVING = (("demo-0001", "127.0.0.1:41001"), ("demo-0002", "127.0.0.1:41002"))
 @pytest.fixture
 def running(fleet: FakeFleet) -> FakeFleet:
     """A cluster that runs."""
-    Cluster(SPEC, surroundings=fleet.surroundings).up()
+    Cluster(SPEC, environment=fleet.environment).up()
     (fleet.directory / "api_token").write_text(API_TOKEN)
     fleet.asked.clear()
     return fleet
 
 
 def found(fleet: FakeFleet) -> Cluster:
-    return connect("demo", surroundings=fleet.surroundings)
+    return connect("demo", environment=fleet.environment)
 
 
 def restarting(fleet: FakeFleet, **changes: object) -> None:
@@ -45,7 +45,7 @@ def comes_back(fleet: FakeFleet, cluster: Cluster) -> list[float]:
         fleet.ref = attrs.evolve(fleet.ref, url=MOVED, restarts=False)
 
     link = cluster.source
-    link._surroundings = attrs.evolve(link._surroundings, rest=rest)
+    link._environment = attrs.evolve(link._environment, rest=rest)
     return rests
 
 
@@ -98,7 +98,10 @@ def test_one_that_is_silent_for_another_reason_is_not_waited_for(running: FakeFl
 
 @pytest.mark.parametrize(
     ("restarts", "begins"),
-    [(True, "the master is being started again; 2 instances serve. "), (False, "no master; 2 ")],
+    [
+        (True, "the master is being started again; 2 instances serve. "),
+        (False, "no master is running; 2 "),
+    ],
 )
 def test_a_stranger_at_the_masters_port_is_told(
     running: FakeFleet, restarts: bool, begins: str
@@ -115,7 +118,7 @@ def test_a_stranger_at_the_masters_port_is_told(
 def test_tarn_token_counts_where_nothing_is_kept(fleet: FakeFleet) -> None:
     """As on a machine that has neither token nor spec of the cluster."""
     fleet.environ["TARN_TOKEN"] = API_TOKEN
-    cluster = Cluster(SPEC, surroundings=fleet.surroundings).up()
+    cluster = Cluster(SPEC, environment=fleet.environment).up()
     for name in ("api_token", "spec.yaml"):
         (fleet.directory / name).unlink(missing_ok=True)
     assert cluster.source._api_token() == API_TOKEN

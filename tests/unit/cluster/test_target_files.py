@@ -14,7 +14,7 @@ from tarn.cluster.monitoring import Scrape, TargetFiles, follow_targets, scrape_
 from tarn.cluster.monitoring.targets import keep_scrape_token
 from tarn.domain.request_proof import scrape_token
 from tarn.errors import UnreachableError
-from tarn.follow import Api
+from tarn.follow import MasterApi
 
 
 @attrs.define
@@ -28,12 +28,12 @@ class Way:
     asked: threading.Event = attrs.field(factory=threading.Event)
     failed: threading.Event = attrs.field(factory=threading.Event)
 
-    def ask(self, question: Callable[[Api], Any]) -> Any:
+    def ask(self, question: Callable[[MasterApi], Any]) -> Any:
         leads = self.leads
         if leads is None:
             self.failed.set()
             raise UnreachableError("nobody listens there")
-        with Api(leads, TOKEN.decode()) as api:
+        with MasterApi(leads, TOKEN.decode()) as api:
             answer = question(api)
         self.url = leads
         self.asked.set()
@@ -86,7 +86,7 @@ def test_they_follow_a_master_that_moves_and_stay_without_one(
     assert addresses(files.master) == [second.url.removeprefix("http://")]
     assert files.triton.read_text() == before
     assert said == [
-        "all stays as it is: nobody listens there",
+        "the targets are kept: nobody listens there",
         f"llama is scraped at {second.url}",
     ]
 

@@ -125,7 +125,7 @@ def test_a_value_that_was_not_read_contradicts_nothing(folder: Path) -> None:
         ("models: a\nmodels: b\n", "tarn.yaml:2: models is given twice, first at tarn.yaml:1"),
         ("models: a\n1: b\n", "tarn.yaml:2: the key 1 is not text. Write it in quotes"),
         ("models: !!python/object:os.system a\n", "the tag '!!python/object:os.system' is"),
-        ("models: !!int ''\n", "tarn.yaml:1: models: the tag '!!int' is not known here"),
+        ("models: !!int ''\n", "tarn.yaml:1: models: the tag '!!int' is not supported"),
         ("models: \x07\n", "tarn.yaml:1: has a character that cannot be seen: U+0007"),
         ("a: &x [*x]\n", "tarn.yaml: not YAML: line 1 contains itself"),
         ("models: a\n---\nmodels: b\n", "but found another document"),
@@ -207,7 +207,7 @@ def test_a_folder_that_cannot_name_a_cluster_asks_for_a_name(tmp_path: Path) -> 
     folder = tmp_path / "模型"
     folder.mkdir()
     (message,) = messages(folder, "models: a\n")
-    assert "the folder's name '模型' cannot stand in" in message
+    assert "the folder's name '模型' cannot be used instead" in message
 
 
 @pytest.mark.parametrize(

@@ -177,7 +177,7 @@ def fits(value: Any, kind: str) -> bool:
     return isinstance(value, str)
 
 
-def found(loaded: config.Loaded, path: str) -> Any:
+def found(loaded: config.LoadedSpec, path: str) -> Any:
     """Return the value at *path* as plain data; NOTHING where there is none."""
     value: Any = config.dump(loaded.spec)
     for key in path.split("."):
@@ -388,7 +388,7 @@ def judged(path: Path, mutation: Mutation, good: dict[str, Any]) -> Iterator[str
     except ConfigErrors as errors:
         places = [f"tarn.yaml:{line}:" if line else "tarn.yaml: " for line in mutation.lines]
         if not any(str(e).startswith(place) for e in errors.errors for place in places):
-            yield f"{mutation.text!r}: {errors}; right would be {mutation.says}"
+            yield f"{mutation.text!r}: {errors}; expected {mutation.says}"
         return
     if mutation.says is None:
         yield f"{mutation.text!r}: read"

@@ -142,7 +142,7 @@ def test_options_are_checked_by_the_providers_settings(
             "tarn.yaml:3: drain.timeout = 5: a duration needs its unit. "
             "Write 5s, or for example 10m, 1.5s or 250ms"
         ),
-        "tarn.yaml:4: runtime.options.queue: unknown key. Known here: nothing",
+        "tarn.yaml:4: runtime.options.queue: unknown key. Known keys: nothing",
         "tarn.yaml:7: discovery[0].options.ensemble is missing; it must be given",
         "tarn.yaml:8: discovery[0].options.sesion: unknown key. Did you mean 'session'?",
     ]
@@ -246,7 +246,7 @@ def test_every_field_of_the_spec_that_has_a_docstring_has_a_description() -> Non
     for words in (
         "A bare path is mounted",
         "computed from the python models",
-        "waits for its word",
+        "waits for its acknowledgement",
     ):
         assert words in text
 
@@ -310,7 +310,7 @@ def test_an_old_option_for_a_tag_is_accepted_with_a_note(
     loaded = config.load(source, environ=environ, plugins=offered, **given)
     origin = "argument --placement-tag" if by_argument else "environment PLACEMENT_TAG"
     why = "the runtime 'local' cannot choose where an instance runs"
-    assert loaded.notes == (f"{origin}: accepted, and does nothing: {why}",)
+    assert loaded.notes == (f"{origin}: accepted, but has no effect: {why}",)
     with pytest.raises(ConfigErrors, match=r"placement\.tag"):
         config.load({**source, "placement": {"tag": "b"}}, environ={}, plugins=offered)
 

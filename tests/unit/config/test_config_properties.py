@@ -146,7 +146,7 @@ def test_junk_raises_config_errors_and_nothing_else(
 ) -> None:  # fmt: skip
     """Whatever is written: a spec, or errors in words."""
     loaded = load_or_errors(source, arguments=arguments, aliases=aliases, environ=environ)
-    if isinstance(loaded, config.Loaded):
+    if isinstance(loaded, config.LoadedSpec):
         assert config.load(config.dump(loaded.spec), environ={}).spec == loaded.spec
     else:
         assert all(str(error) for error in loaded)
@@ -160,7 +160,7 @@ def test_any_text_as_a_file_raises_config_errors_and_nothing_else(text: str) -> 
     assert isinstance(read, dict) or all(str(error) for error in read)
 
 
-def load_or_errors(source: Any, **more: Any) -> config.Loaded | tuple[ConfigError, ...]:
+def load_or_errors(source: Any, **more: Any) -> config.LoadedSpec | tuple[ConfigError, ...]:
     try:
         return config.load(source, **{"environ": {}, **more})
     except ConfigErrors as errors:

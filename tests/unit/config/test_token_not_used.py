@@ -37,16 +37,16 @@ def test_a_running_cluster_keeps_its_own(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.chdir(tmp_path / "demo")
     fleet, said = FakeFleet(tmp_path / "home"), list[str]()
     plain = {"name": "demo", "models": "models", "runtime": {"use": "fake"}}
-    Cluster(plain, surroundings=fleet.surroundings).up()
+    Cluster(plain, environment=fleet.environment).up()
     kept = fleet.directory / "api_token"
     kept.write_text(API_TOKEN)
     fleet.environ |= GIVEN
     hear = lambda progress: said.append(progress.message)  # noqa: E731
-    assert not Cluster(plain, surroundings=fleet.surroundings).up(hear).started_here
+    assert not Cluster(plain, environment=fleet.environment).up(hear).started_here
     (note,) = [one for one in said if "TARN_TOKEN" in one]
     assert str(kept) in note
     assert GIVEN["TARN_TOKEN"] not in note
     kept.write_text(GIVEN["TARN_TOKEN"])
     said.clear()
-    Cluster(plain, surroundings=fleet.surroundings).up(hear)
+    Cluster(plain, environment=fleet.environment).up(hear)
     assert not [one for one in said if "TARN_TOKEN" in one]

@@ -9,11 +9,11 @@ from typing import Any, Self
 import attrs
 
 from tarn.control.announcer import Announcer
+from tarn.control.build_snapshot import blank_snapshot
 from tarn.control.inbox import Inbox
-from tarn.control.loop import Control, Neighbours, Outcome
-from tarn.control.picture import blank
-from tarn.control.policy import PolicyDesk
-from tarn.control.probe import Target
+from tarn.control.loop import Control, ControlDependencies, ControlResult
+from tarn.control.policy import PolicyRunner
+from tarn.control.probe import ProbeTarget
 from tarn.control.pulse import Pulse
 from tarn.control.snapshot import Board, Snapshot
 from tarn.control.state import Saver
@@ -56,7 +56,7 @@ class FakeScraper:
 
     def __init__(self, clock: FakeClock) -> None:
         self.clock, self.tests = clock, KnownTests()
-        self.targets: Mapping[str, Target] = {}
+        self.targets: Mapping[str, ProbeTarget] = {}
         self.watched = 0
         self.tests = KnownTests()
         self.silent: set[str] = set()
@@ -68,7 +68,7 @@ class FakeScraper:
     def model_totals(self) -> tuple[Mapping[str, ModelTotals], int]:
         return {"echo": ModelTotals(self.clock.now_s())}, 0
 
-    def watch(self, targets: Mapping[str, Target]) -> None:
+    def watch(self, targets: Mapping[str, ProbeTarget]) -> None:
         self.targets = dict(targets)
         self.watched += 1
 
@@ -168,7 +168,7 @@ class Desk:
         names = frozenset(["fake"] if discoveries is None else discoveries)
         self.rules = Rules(some, "aaaaaaaaaaaa", required, followers=names)
         epoch: Epoch = self.runtime.epoch
-        self.board = Board(blank(epoch, self.rules, self.clock.at()))
+        self.board = Board(blank_snapshot(epoch, self.rules, self.clock.at()))
         self.published = 0
         self.board.subscribe(self._count)
         recovered = self.runtime.start("http://127.0.0.1:1")
@@ -176,9 +176,9 @@ class Desk:
         fleet = begin(epoch, state, recovered, self.rules, now_s=now_s, at=at)
         self.saver = Saver(self.store, epoch, self.clock, self.wake.set, fleet.next_number)
         self.announcer = Announcer(self.listener)
-        self.desk = PolicyDesk(policy or self.policy, self.clock, self.wake.set)
+        self.desk = PolicyRunner(policy or self.policy, self.clock, self.wake.set)
         self.pulse = Pulse(self.clock, some.scaling.interval_s)
-        near = Neighbours(
+        near = ControlDependencies(
             clock=self.clock,
             runtime=self.runtime,
             discoveries={"fake": self.discovery} if discoveries is None else discoveries,
@@ -212,7 +212,7 @@ class Desk:
         self.desk.close()
         self.announcer.close()
 
-    def leave(self) -> Outcome:
+    def leave(self) -> ControlResult:
         """Ask the thread to leave, and wait for its end."""
         self.control.leave()
         assert self.control.wait(10.0)

@@ -10,12 +10,12 @@ from desk import Listener
 
 from tarn.control import announcer
 from tarn.control.announcer import Announcer
-from tarn.domain import Decision, Epoch, Instance, State
+from tarn.domain import Decision, Epoch, Instance, InstanceState
 from tarn.domain.fleet import Fleet
 from tarn.testing.wait import until
 
 ASKED = Instance("w-0001", "hash")
-STARTING = attrs.evolve(ASKED, state=State.STARTING)
+STARTING = attrs.evolve(ASKED, state=InstanceState.STARTING)
 EMPTY = Fleet("w", Epoch(1, 1), 0)
 
 
@@ -43,7 +43,7 @@ def test_events_come_before_decisions_and_decisions_before_instances() -> None:
     second = first.with_instances((STARTING,))
     teller.tell(first, second)
     teller.tell(second, second.with_instances((attrs.evolve(STARTING, busy_s=1.0),)))
-    over = second.with_instances((STARTING.become(State.FAILED, 2.0, "crash"),))
+    over = second.with_instances((STARTING.become(InstanceState.FAILED, 2.0, "crash"),))
     teller.tell(second, over)
     teller.tell(over, over)
     teller.close()

@@ -9,7 +9,7 @@ from desk import Desk
 from tarn.clock import SystemClock
 from tarn.control import discoveries
 from tarn.control.discoveries import named, reach
-from tarn.control.loop import Outcome
+from tarn.control.loop import ControlResult
 from tarn.domain import Applied, Epoch
 from tarn.domain.spec import DiscoverySpec
 from tarn.errors import DiscoveryError, Superseded
@@ -164,4 +164,4 @@ def test_a_discovery_that_found_a_newer_master_ends_this_one() -> None:
     """Also while the view does not move: nothing is posted that could be refused."""
     with Desk(discoveries={"zookeeper": Overtaken()}) as desk:
         until(lambda: desk.control.wait(0.1), 5.0)
-        assert desk.control.outcome is Outcome.SUPERSEDED
+        assert desk.control.outcome is ControlResult.SUPERSEDED

@@ -3,8 +3,8 @@
 import pytest
 from desk import spec
 
+from tarn.control.build_snapshot import blank_snapshot
 from tarn.control.inbox import Inbox
-from tarn.control.picture import blank
 from tarn.control.snapshot import Board, Snapshot
 from tarn.domain import Down, Epoch, Resume
 from tarn.domain.fleet import Rules
@@ -28,7 +28,7 @@ def test_asking_never_blocks_and_a_full_inbox_says_when_to_come_back() -> None:
 
 def test_a_listener_hears_of_each_snapshot_until_it_unsubscribes() -> None:
     """Twice is once."""
-    first = blank(Epoch(1, 1), Rules(spec(), "hash"), 1.0)
+    first = blank_snapshot(Epoch(1, 1), Rules(spec(), "hash"), 1.0)
     board, heard = Board(first), list[Snapshot]()
     unsubscribe = board.subscribe(heard.append)
     board.publish(first)

@@ -10,7 +10,7 @@ import pytest
 from desk import Desk, spec
 
 from tarn.control import mailbox
-from tarn.control.loop import Outcome
+from tarn.control.loop import ControlResult
 from tarn.domain import (
     Acknowledge,
     Adapt,
@@ -23,12 +23,12 @@ from tarn.domain import (
     Drain,
     Epoch,
     Fact,
+    InstanceState,
     PauseScaling,
     Resume,
     RuntimeWish,
     SavedState,
     Scale,
-    State,
     Wish,
 )
 from tarn.domain.spec import MasterSpec
@@ -128,7 +128,7 @@ def test_a_fleet_comes_up_scales_and_goes_down() -> None:
         desk.ask(Down())
         assert until(lambda: desk._woken() or desk.over.is_set())
         assert desk.control.wait(5.0)
-        assert desk.control.outcome is Outcome.ENDED
+        assert desk.control.outcome is ControlResult.ENDED
         assert desk.now.state is ClusterState.STOPPED
         assert desk.discovery.closed == [True]
         assert desk.discovery.registry.members == {}
@@ -394,14 +394,14 @@ def test_a_fenced_master_posts_nothing_refuses_commands_and_acts_again_later() -
         revision = runtime.wishes[-1].revision
         runtime.world.crash("w-0001")
         for command in (Scale(3), Adapt(), PauseScaling(1.0), Resume(), Drain("w-0002"), Down()):
-            with pytest.raises(RefusedError, match="lost its runtime") as refused:
+            with pytest.raises(RefusedError, match="lost contact with its runtime") as refused:
                 desk.ask(command)
             assert refused.value.code == "TARN-1008"
         assert desk.ask(Acknowledge(Applied("lb", Epoch(1, 1), 1, 0.0))).spec_revision == 1
         assert desk.ask(Demand("lb", 1)).message == "heard"
         assert desk.tick(30.0).ready == 2
         assert runtime.wishes[-1].revision == revision
-        assert desk.now.faults[0] == "the master has lost its runtime and does not act"
+        assert desk.now.faults[0] == "the master has lost contact with its runtime and does not act"
         assert desk.now.event_totals["TARN-1008"] == 1
         runtime.world.answer()
         assert not desk.tick().stale
@@ -448,7 +448,7 @@ def test_a_newer_master_met_while_saving_ends_this_one_and_nothing_is_touched() 
         desk.send(PauseScaling(60.0))
         assert until(lambda: desk._woken() or desk.over.is_set())
         assert desk.control.wait(5.0)
-        assert desk.control.outcome is Outcome.SUPERSEDED
+        assert desk.control.outcome is ControlResult.SUPERSEDED
         assert (shelf.saves, len(runtime.wishes), len(desk.discovery.views)) == (
             saves,
             wishes,
@@ -472,7 +472,7 @@ def test_a_newer_master_met_by_a_provider_ends_this_one(who: str) -> None:
         desk.send(Scale(3))
         assert until(lambda: desk._woken() or desk.over.is_set())
         assert desk.control.wait(5.0)
-        assert desk.control.outcome is Outcome.SUPERSEDED
+        assert desk.control.outcome is ControlResult.SUPERSEDED
         assert desk.runtime.world.stopped == []
         assert len(desk.discovery.registry.members) >= 2
 
@@ -489,7 +489,7 @@ def test_a_newer_master_told_of_by_the_facts_ends_this_one() -> None:
         runtime.facts = facts  # type: ignore[method-assign]
         assert until(lambda: desk._woken() or desk.over.is_set())
         assert desk.control.wait(5.0)
-        assert desk.control.outcome is Outcome.SUPERSEDED
+        assert desk.control.outcome is ControlResult.SUPERSEDED
 
 
 def test_a_fenced_master_hears_of_a_newer_one() -> None:
@@ -501,7 +501,7 @@ def test_a_fenced_master_hears_of_a_newer_one() -> None:
         runtime.world.claim()
         assert until(lambda: desk._woken() or desk.over.is_set())
         assert desk.control.wait(5.0)
-        assert desk.control.outcome is Outcome.SUPERSEDED
+        assert desk.control.outcome is ControlResult.SUPERSEDED
 
 
 def test_a_runtime_that_failed_ends_the_master_and_the_fleet_stays() -> None:
@@ -516,7 +516,7 @@ def test_a_runtime_that_failed_ends_the_master_and_the_fleet_stays() -> None:
         runtime.heard_s = heard_s  # type: ignore[method-assign]
         assert until(lambda: desk._woken() or desk.over.is_set())
         assert desk.control.wait(5.0)
-        assert desk.control.outcome is Outcome.FAILED
+        assert desk.control.outcome is ControlResult.FAILED
         assert runtime.world.stopped == []
 
 
@@ -528,7 +528,7 @@ def test_leaving_saves_the_last_state_and_touches_no_instance() -> None:
     with Desk() as desk:
         revision = desk.reach(2).view.revision
         until(lambda: len(desk.discovery.registry.members) == 2)
-        assert desk.leave() is Outcome.LEFT
+        assert desk.leave() is ControlResult.LEFT
         until(lambda: ("event", "TARN-1003") in desk.listener.heard)
         assert desk.store.shelf.kept[-1].state.view_revision == revision
         assert desk.over.is_set()
@@ -642,7 +642,7 @@ def test_no_id_is_used_before_its_number_is_saved() -> None:
     with Desk(store=store) as desk:
         assert store.block.begun.wait(5.0)
         desk.tick()
-        assert [i.state for i in desk.now.instances] == [State.REQUESTED] * 2
+        assert [i.state for i in desk.now.instances] == [InstanceState.REQUESTED] * 2
         assert desk.runtime.world.launched == []
         store.block.going.set()
         desk.reach(2)
@@ -679,7 +679,7 @@ def test_a_next_master_takes_over_and_plugins_hear_of_what_it_found() -> None:
     with Desk(runtime=first, store=store) as desk:
         desk.ask(Scale(3))
         desk.reach(3)
-        assert desk.leave() is Outcome.LEFT
+        assert desk.leave() is ControlResult.LEFT
     second = FakeRuntime(world, FakeClock(2000.0), Epoch(1, 2))
     state, alerts = store.load()
     assert alerts == ()
@@ -711,7 +711,9 @@ def test_a_mass_silence_is_a_fault_until_it_thaws() -> None:
         desk.reach(4)
         desk.tick()
         desk.scraper.silent = {"w-0001", "w-0002", "w-0003"}
-        assert "replacements are frozen: most fell silent at once" in desk.tick(1.0).faults
+        assert (
+            "replacements are frozen: most instances fell silent at once" in desk.tick(1.0).faults
+        )
         for _ in range(12):
             desk.tick(5.0)
         assert desk.now.ready == 4

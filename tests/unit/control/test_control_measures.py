@@ -5,8 +5,8 @@ from typing import cast
 import attrs
 from desk import FakeScraper
 
+from tarn.control.build_snapshot import SnapshotInputs, build_snapshot
 from tarn.control.measures import Measures
-from tarn.control.picture import Surroundings, picture
 from tarn.control.scrape import Scraper
 from tarn.domain import Decision, DiscoveryView, Epoch
 from tarn.domain.fleet import Fleet, FollowerState, Rules
@@ -59,7 +59,7 @@ def test_a_picture_shows_how_far_a_follower_is_behind_and_what_is_open_through_i
     fleet = attrs.evolve(FLEET, view=view, followers=followers)
     some = measures(FakeClock())
     some.count(fleet, (), 10.0, late=False)
-    around = Surroundings(14.0, 100.0, tally=some.tally, models=some.models)
-    shown = picture(fleet, RULES, around, None)
+    around = SnapshotInputs(14.0, 100.0, tally=some.tally, models=some.models)
+    shown = build_snapshot(fleet, RULES, around, None)
     assert [(f.behind_s, f.sessions) for f in shown.followers] == [(4.0, 7), (0.0, None)]
     assert (shown.now_s, shown.tally) == (14.0, some.tally)

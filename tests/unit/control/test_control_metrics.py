@@ -15,12 +15,12 @@ from prometheus_client.openmetrics.parser import (
 from prometheus_client.parser import text_string_to_metric_families as families
 
 from tarn.control.metrics import FAMILIES, Family, render_metrics
-from tarn.control.metrics.family import Kind
-from tarn.control.sights import Sight
+from tarn.control.metrics.family import MetricType
+from tarn.control.signal_status import SignalStatus
 from tarn.control.snapshot import Follower, Snapshot
-from tarn.domain import Epoch, Known, Limits, Pause, State, Unknown
-from tarn.domain.fleet import Demanded
-from tarn.domain.model_totals import MOST_MODELS, OTHER, ModelLooks, ModelTotals
+from tarn.domain import Epoch, InstanceState, Known, Limits, Pause, Unknown
+from tarn.domain.fleet import DemandReport
+from tarn.domain.model_totals import MOST_MODELS, OTHER, ModelTotals, ModelTotalsHistory
 from tarn.domain.tally import Tally
 
 ODD = 'a"b\\c\nd\r\x00 été 模型{}, model="x"'
@@ -38,7 +38,7 @@ def full() -> Snapshot:
     return attrs.evolve(
         snapshot(
             instance(1, models=models),
-            instance(2, State.DRAINING),
+            instance(2, InstanceState.DRAINING),
             instance(3, container_id=ODD, suspect="silent"),
         ),
         readings={
@@ -47,19 +47,19 @@ def full() -> Snapshot:
         },
         limits=Limits(1, 8, 4),
         pause=Pause(1.8e9, "load test"),
-        demand=Demanded("lb1", 3, 990.0),
+        demand=DemandReport("lb1", 3, 990.0),
         followers=(
             Follower("lb1", True, 2, 1.5, behind_s=4.0, sessions=7, error="no quorum"),
             Follower("zk", True, -1, None),
         ),
         signals=(
-            Sight("queue_time", Known(0.25), 1.0, "s", "metrics", True),
-            Sight("request_time", Unknown("no"), 1.0, "s", "metrics", True),
-            Sight('brought{model="payroll"}', Known(1.0), 1.0, "", "a plugin", True),
+            SignalStatus("queue_time", Known(0.25), 1.0, "s", "metrics", True),
+            SignalStatus("request_time", Unknown("no"), 1.0, "s", "metrics", True),
+            SignalStatus('brought{model="payroll"}', Known(1.0), 1.0, "", "a plugin", True),
         ),
         event_totals={"TARN-1100": 3, "TARN-1105": 1, "TARN-0000": 1},
         events=(event("x"),),
-        models=ModelLooks(((0.0, before), (5.0, after)), 4),
+        models=ModelTotalsHistory(((0.0, before), (5.0, after)), 4),
         tally=tally,
     )
 
@@ -112,7 +112,9 @@ def test_the_table_keeps_the_rules_of_names() -> None:
     assert len(names) == len(set(names))
     for family in FAMILIES:
         total = family.name.endswith("_total")
-        assert total is (family.kind is Kind.COUNTER) or family.kind is Kind.UNTYPED, family
+        assert total is (family.kind is MetricType.COUNTER) or family.kind is MetricType.UNTYPED, (
+            family
+        )
         assert family.text.endswith(".")
         assert "\n" not in family.text
 
@@ -182,7 +184,7 @@ def test_histograms_have_every_bucket_and_end_in_infinity() -> None:
 
 def test_the_dead_leave_no_series() -> None:
     """An instance that ended stands in ``ended`` and in old readings, and in no line."""
-    dead = instance(7, State.FAILED)
+    dead = instance(7, InstanceState.FAILED)
     picture = attrs.evolve(
         full(), ended=(dead,), readings={**full().readings, dead.id: reading(7, pending=5.0)}
     )
@@ -205,7 +207,7 @@ def test_any_text_in_a_label_comes_back_whole_in_both_formats(
         name=name,
         epoch=Epoch(epoch, 1),
         readings={"llama-0001": reading(1, pending=1.0)},
-        models=ModelLooks(((0.0, {model: ModelTotals(1.0)}),)),
+        models=ModelTotalsHistory(((0.0, {model: ModelTotals(1.0)}),)),
         followers=(Follower(host, False, 1, 1.0),),
     )
     assert of(picture, "tarn_cluster_info")[0][0]["name"] == name

@@ -7,7 +7,7 @@ import pytest
 from desk import Policy
 
 from tarn.control import mailbox
-from tarn.control.policy import PolicyDesk
+from tarn.control.policy import PolicyRunner
 from tarn.domain import FleetView, Known, Limits, Unknown, Wish
 from tarn.testing.fakes import FakeClock
 from tarn.testing.wait import until
@@ -19,7 +19,7 @@ class Bench:
     def __init__(self) -> None:
         self.clock = FakeClock()
         self.policy = Policy()
-        self.desk = PolicyDesk(self.policy, self.clock, lambda: None)
+        self.desk = PolicyRunner(self.policy, self.clock, lambda: None)
 
     def ask(self) -> None:
         before = self.policy.asked

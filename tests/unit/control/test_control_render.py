@@ -11,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from tarn.control.metrics import render_metrics
 from tarn.control.render import render_instances
 from tarn.control.snapshot import Snapshot
-from tarn.domain import Endpoint, Instance, State
+from tarn.domain import Endpoint, Instance, InstanceState
 
 
 def _samples(picture: Snapshot) -> dict[str, list[tuple[dict[str, str], float]]]:
@@ -30,7 +30,7 @@ def _three() -> Snapshot:
         "gpu_utilization": 0.5,
     }
     return attrs.evolve(
-        snapshot(instance(1), instance(2), instance(3, State.DRAINING)),
+        snapshot(instance(1), instance(2), instance(3, InstanceState.DRAINING)),
         readings={
             "llama-0001": reading(1, pending=4.0, **gpu),
             "llama-0002": reading(2, pending=160.0),
@@ -123,8 +123,8 @@ def test_only_members_of_the_view_are_in_the_text() -> None:
     """Cold, draining and suspect instances get no traffic."""
     picture = snapshot(
         instance(1),
-        instance(2, State.DRAINING),
-        instance(3, State.STARTING),
+        instance(2, InstanceState.DRAINING),
+        instance(3, InstanceState.STARTING),
         instance(4, suspect="silent"),
         instance(5, endpoint=Endpoint("nm-12", 8000, 8001, 8002)),
     )

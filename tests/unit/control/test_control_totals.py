@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from tarn.control.totals import Totals
 from tarn.domain.model_totals import OTHER, ModelTotals
-from tarn.triton.by_model import NAMELESS, Row
+from tarn.triton.model_counters import NAMELESS, ModelCounters
 
 ECHO = "echo"
 
@@ -17,21 +17,23 @@ def of(totals: Totals, name: str = ECHO) -> ModelTotals:
 def test_what_a_fresh_instance_counts_is_new_and_what_an_older_one_counted_is_not() -> None:
     """A new master does not take the past of those it took over for requests of now."""
     totals = Totals()
-    totals.add("a-0001", {ECHO: Row(10.0, 1.0, 500.0, 50.0, 2.0)}, fresh=True)
-    totals.add("a-0002", {ECHO: Row(90.0, 9.0, 900.0, 90.0, 3.0)}, fresh=False)
+    totals.add("a-0001", {ECHO: ModelCounters(10.0, 1.0, 500.0, 50.0, 2.0)}, fresh=True)
+    totals.add("a-0002", {ECHO: ModelCounters(90.0, 9.0, 900.0, 90.0, 3.0)}, fresh=False)
     assert of(totals) == ModelTotals(10.0, 1.0, 500.0, 50.0, 5.0, 2)
-    totals.add("a-0002", {ECHO: Row(91.0, 9.0, 950.0, 90.0, 0.0)}, fresh=False)
+    totals.add("a-0002", {ECHO: ModelCounters(91.0, 9.0, 950.0, 90.0, 0.0)}, fresh=False)
     assert of(totals) == ModelTotals(11.0, 1.0, 550.0, 50.0, 2.0, 2)
 
 
 def test_totals_do_not_fall_when_a_model_is_loaded_again_or_an_instance_ends() -> None:
     """Triton's own counters begin anew; what waits there is gone."""
     totals = Totals()
-    totals.add("a-0001", {ECHO: Row(10.0, pending=4.0)}, fresh=True)
-    totals.add("a-0001", {ECHO: Row(3.0, pending=1.0)}, fresh=True)
+    totals.add("a-0001", {ECHO: ModelCounters(10.0, pending=4.0)}, fresh=True)
+    totals.add("a-0001", {ECHO: ModelCounters(3.0, pending=1.0)}, fresh=True)
     assert of(totals) == ModelTotals(13.0, pending=1.0, queues=1)
     totals.add("a-0001", {}, fresh=True)
-    totals.add("a-0001", {ECHO: Row(2.0, pending=1.0)}, fresh=False)  # loaded while it was watched
+    totals.add(
+        "a-0001", {ECHO: ModelCounters(2.0, pending=1.0)}, fresh=False
+    )  # loaded while it was watched
     assert of(totals) == ModelTotals(15.0, pending=1.0, queues=1)
     totals.forget("a-0001")
     assert of(totals) == ModelTotals(15.0)
@@ -41,24 +43,37 @@ def test_a_silent_instance_says_nothing_of_its_queue() -> None:
     """Unknown is not what it said last; its requests stay counted, and go on from there."""
     totals = Totals()
     totals.silent("a-0001")
-    totals.add("a-0001", {ECHO: Row(10.0, pending=4.0)}, fresh=True)
+    totals.add("a-0001", {ECHO: ModelCounters(10.0, pending=4.0)}, fresh=True)
     totals.silent("a-0001")
     totals.silent("a-0001")
     assert of(totals) == ModelTotals(10.0)
-    totals.add("a-0001", {ECHO: Row(12.0, pending=4.0)}, fresh=True)
+    totals.add("a-0001", {ECHO: ModelCounters(12.0, pending=4.0)}, fresh=True)
     assert of(totals) == ModelTotals(12.0, pending=4.0, queues=1)
 
 
 def test_models_beyond_the_bound_are_one_until_a_place_is_free() -> None:
     """Those that nobody has any more make place, the longest gone first."""
     totals = Totals(most=2)
-    totals.add("a-0001", {"a": Row(1.0), "b": Row(2.0), "c": Row(4.0), "d": Row(8.0)}, fresh=True)
+    totals.add(
+        "a-0001",
+        {
+            "a": ModelCounters(1.0),
+            "b": ModelCounters(2.0),
+            "c": ModelCounters(4.0),
+            "d": ModelCounters(8.0),
+        },
+        fresh=True,
+    )
     assert totals.picture() == (
         {"a": ModelTotals(1.0), "b": ModelTotals(2.0), OTHER: ModelTotals(12.0)},
         2,
     )
-    totals.add("a-0001", {"b": Row(2.0), "d": Row(9.0)}, fresh=True)
-    totals.add("a-0001", {"b": Row(2.0), "d": Row(9.0), "e": Row(16.0)}, fresh=True)
+    totals.add("a-0001", {"b": ModelCounters(2.0), "d": ModelCounters(9.0)}, fresh=True)
+    totals.add(
+        "a-0001",
+        {"b": ModelCounters(2.0), "d": ModelCounters(9.0), "e": ModelCounters(16.0)},
+        fresh=True,
+    )
     by_model, others = totals.picture()
     assert others == 1
     assert by_model == {
@@ -71,23 +86,23 @@ def test_models_beyond_the_bound_are_one_until_a_place_is_free() -> None:
 def test_a_model_that_is_back_keeps_its_totals_whatever_comes_with_it() -> None:
     """A new model takes the place of one that is not there, though that one was longer idle."""
     totals = Totals(2)
-    totals.add("a-0001", {"a": Row(1.0), "b": Row(2.0)}, fresh=True)
+    totals.add("a-0001", {"a": ModelCounters(1.0), "b": ModelCounters(2.0)}, fresh=True)
     totals.forget("a-0001")
-    totals.add("a-0002", {"new": Row(4.0), "a": Row(8.0)}, fresh=True)
+    totals.add("a-0002", {"new": ModelCounters(4.0), "a": ModelCounters(8.0)}, fresh=True)
     assert totals.picture()[0] == {"a": ModelTotals(9.0), "new": ModelTotals(4.0)}
 
 
 def test_a_model_called_as_the_others_are_is_one_of_them() -> None:
     """And so is one without a name: neither has a series of its own."""
     totals = Totals()
-    totals.add("a-0001", {OTHER: Row(1.0), NAMELESS: Row(2.0)}, fresh=True)
+    totals.add("a-0001", {OTHER: ModelCounters(1.0), NAMELESS: ModelCounters(2.0)}, fresh=True)
     assert totals.picture() == ({OTHER: ModelTotals(3.0)}, 2)
 
 
 ROWS = st.dictionaries(
     st.sampled_from(["a", "b", "c", "d", OTHER]),
     st.builds(
-        Row,
+        ModelCounters,
         st.integers(0, 50).map(float),
         pending=st.none() | st.integers(0, 9).map(float),
     ),
@@ -101,10 +116,10 @@ STEPS = st.lists(
 @settings(max_examples=80, deadline=None)
 @given(steps=STEPS, most=st.integers(0, 3))
 def test_whatever_comes_the_queues_are_those_of_now_and_no_total_falls(
-    steps: list[tuple[str, dict[str, Row] | str | None]], most: int
+    steps: list[tuple[str, dict[str, ModelCounters] | str | None]], most: int
 ) -> None:
     """Over any order of looks, silences and ends, within any bound."""
-    totals, now = Totals(most), dict[str, dict[str, Row]]()
+    totals, now = Totals(most), dict[str, dict[str, ModelCounters]]()
     for instance, step in steps:
         before = totals.picture()[0]
         match step:

@@ -11,9 +11,9 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from tarn.clock import SystemClock
 from tarn.control.metrics import render_metrics
 from tarn.control.probe import _index
-from tarn.control.scrape import Scraper, Target
+from tarn.control.scrape import ProbeTarget, Scraper
 from tarn.domain import Known, ModelState, Sample, Unknown
-from tarn.domain.model_totals import MOST_MODELS, OTHER, ModelLooks
+from tarn.domain.model_totals import MOST_MODELS, OTHER, ModelTotalsHistory
 from tarn.testing.fake_triton import FakeTriton
 from tarn.triton.index import MOST_BYTES
 from tarn_plugins.signals.latency_p95 import _count_of, _kept_count_of
@@ -39,7 +39,7 @@ def test_many_and_odd_names_become_few_and_whole_series() -> None:
     try:
         with FakeTriton("echo") as triton:
             triton.state.metrics = hostile()
-            scraper.watch({"llama-0001": Target(triton.endpoint)})
+            scraper.watch({"llama-0001": ProbeTarget(triton.endpoint)})
             end_s = time.monotonic() + 10
             while time.monotonic() < end_s:
                 woken.wait(0.05)
@@ -52,7 +52,7 @@ def test_many_and_odd_names_become_few_and_whole_series() -> None:
     assert scraper.crashes == 0
     assert len(totals) == MOST_MODELS + 1
     assert others == MANY + 8 - MOST_MODELS
-    looks = ModelLooks().looked(1.0, totals, others)
+    looks = ModelTotalsHistory().looked(1.0, totals, others)
     some = snapshot(instance(1), models=looks, readings=readings)
     families = list(text_string_to_metric_families(render_metrics(some, openmetrics=True).decode()))
     named = {s.labels["model"] for f in families for s in f.samples if "model" in s.labels}
@@ -70,7 +70,7 @@ def test_an_index_that_grows_and_changes_is_not_kept() -> None:
     try:
         with FakeTriton("echo") as triton:
             model = triton.state.models["echo"]
-            scraper.watch({"llama-0001": Target(triton.endpoint)})
+            scraper.watch({"llama-0001": ProbeTarget(triton.endpoint)})
             until(lambda: isinstance(models(scraper), Known), 10, "a look")
             for number in range(2 * _index.cache_info().maxsize):
                 reason = f"{number}" * 50_000

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tarn.control.http1 import Garbage, Reply, ReplyParser, request
+from tarn.control.http1 import MalformedReply, Reply, ReplyParser, request
 
 FIXED = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"
 CHUNKED = (
@@ -83,7 +83,7 @@ def test_an_answer_without_body_needs_no_length() -> None:
 )
 def test_what_is_no_reply_is_garbage(text: bytes) -> None:
     """Another protocol, nonsense sizes, too much: bounded and named."""
-    with pytest.raises(Garbage):
+    with pytest.raises(MalformedReply):
         ReplyParser(longest_body=100).feed(text)
 
 

@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 from tarn.control import journal
+from tarn.control.issues import of_journal
 from tarn.control.journal import EventFile, Journal, beside
-from tarn.control.troubles import of_journal
-from tarn.domain import Asker, Cause, Epoch
+from tarn.domain import Epoch, EventCause, Requester
 from tarn.domain.events import event_fields
 from tarn.domain.fleet import Fleet
 
 EMPTY = Fleet("w", Epoch(1, 1), 0)
-ASKER = Asker("0123456789abcdef", "ops", "token", "127.0.0.1")
+ASKER = Requester("0123456789abcdef", "ops", "token", "127.0.0.1")
 
 
 def lines(path: Path) -> list[dict[str, object]]:
@@ -31,9 +31,9 @@ def test_each_event_is_a_line_of_the_file_and_of_the_log(
     caplog.set_level(logging.INFO)
     path = tmp_path / "events.jsonl"
     keeper = Journal("w", EventFile(path))
-    first = EMPTY.note(1.0, "TARN-1105", "w-0001", "crash", Cause(3, ASKER))
+    first = EMPTY.note(1.0, "TARN-1105", "w-0001", "crash", EventCause(3, ASKER))
     second = first.note(2.0, "TARN-1010", "w", "frozen")
-    third = second.note(3.0, "TARN-1105", "w-0001", "crash", Cause(3, ASKER))
+    third = second.note(3.0, "TARN-1105", "w-0001", "crash", EventCause(3, ASKER))
     for before, after in ((EMPTY, first), (first, second), (second, third), (third, third)):
         keeper.tell(before.events, after.events)
     keeper.close(5.0)

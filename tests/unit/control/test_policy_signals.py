@@ -8,7 +8,7 @@ import pytest
 from desk import Policy
 
 from tarn.control import mailbox
-from tarn.control.policy import PolicyDesk
+from tarn.control.policy import PolicyRunner
 from tarn.domain import FleetView, Known, Limits, Sample, Unknown, Wish
 from tarn.domain.plugin_signals import PluginSignals
 from tarn.domain.signals import Samples
@@ -32,9 +32,9 @@ class Recording(Policy):
 
 
 @contextmanager
-def desk_with(signals: PluginSignals) -> Iterator[tuple[PolicyDesk, Recording, FakeClock]]:
+def desk_with(signals: PluginSignals) -> Iterator[tuple[PolicyRunner, Recording, FakeClock]]:
     policy, clock = Recording(), FakeClock()
-    desk = PolicyDesk(policy, clock, lambda: None, signals)
+    desk = PolicyRunner(policy, clock, lambda: None, signals)
     yield desk, policy, clock
     policy.going.set()
     desk.close()

@@ -14,9 +14,9 @@ from fake_master import instance, reading, snapshot
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tarn.control.past import Past
-from tarn.control.past_file import NAME, read, written
+from tarn.control.history_file import NAME, read, written
 from tarn.control.recorder import KEEP_EACH_S, Recorder
+from tarn.control.retained_history import RetainedHistory
 from tarn.control.snapshot import Board, Snapshot
 from tarn.domain import ClusterState, Epoch
 from tarn.errors import ProviderError
@@ -34,9 +34,9 @@ def seen(at: float, requests: float = 0.0, **changes: object) -> Snapshot:
     return snapshot(instance(1), readings=said, at=at, **changes)
 
 
-def past_of(steps: list[tuple[float, float]]) -> Past:
+def past_of(steps: list[tuple[float, float]]) -> RetainedHistory:
     """What is remembered after such looks."""
-    past, at = Past(), AT
+    past, at = RetainedHistory(), AT
     for step_s, requests in steps:
         at += step_s
         past = past.looked(seen(at, requests, troubles=(("TARN-1005", "llama", "ä\n"),)), gpus=2)
@@ -84,7 +84,7 @@ def test_a_line_of_a_later_kind_is_skipped() -> None:
 
 def test_the_longest_past_there_is_is_small_and_quickly_written() -> None:
     """Thousands of rows: less than a megabyte, and no line that holds anybody up."""
-    past, at = Past(), AT
+    past, at = RetainedHistory(), AT
     many = tuple(instance(n) for n in range(10))
     said = {i.id: reading(i.number, requests_total=1e6 + i.number) for i in many}
     for _ in range(1500):
@@ -183,7 +183,7 @@ def test_what_is_damaged_or_cannot_be_written_is_said_and_the_master_goes_on(
     one = recorder(context, store, board, clock)
     board.publish(seen(AT + 1))
     until(looked_at(one, AT + 1))
-    assert "what an earlier master saw is lost" in one.past().trouble
+    assert "the history of earlier masters is lost" in one.past().trouble
     store.shelf.broken = "disk full"
     clock.advance(KEEP_EACH_S)
     board.publish(seen(AT + 2))

@@ -12,10 +12,10 @@ from contextlib import contextmanager
 import pytest
 from raw_server import server
 
-from tarn.control import line, probe
-from tarn.control.http1 import Closed, connect, request
+from tarn.control import port_watcher, probe
+from tarn.control.http1 import ConnectionEnded, connect, request
 from tarn.control.probe import Probe
-from tarn.control.scrape import Families, Scraper, Target, WarmupRequest
+from tarn.control.scrape import Families, ProbeTarget, Scraper, WarmupRequest
 from tarn.control.warmup import warm_up
 from tarn.domain import Endpoint, Known, ModelState, Reading, StubEnded, Unknown
 from tarn.domain.outcomes import RequestCounts
@@ -60,7 +60,7 @@ class Watcher:
 
 @contextmanager
 def watching(
-    *, interval_s: float = 0.05, timeout_s: float = 2.0, **targets: Target
+    *, interval_s: float = 0.05, timeout_s: float = 2.0, **targets: ProbeTarget
 ) -> Iterator[Watcher]:
     watcher = Watcher(interval_s, timeout_s)
     watcher.scraper.start()
@@ -87,7 +87,7 @@ def reason(sample: object) -> str:
 
 def test_reads_health_models_and_signals() -> None:
     """One look brings everything a decision needs."""
-    with FakeTriton("b", "a") as triton, watching(a=Target(triton.endpoint)) as watcher:
+    with FakeTriton("b", "a") as triton, watching(a=ProbeTarget(triton.endpoint)) as watcher:
         triton.model("a").extra_pending = 3
         reading = watcher.until(lambda r: is_live(r) and pending(r) == 3)
         assert reading.warm
@@ -101,7 +101,7 @@ def test_reads_health_models_and_signals() -> None:
 def test_a_family_is_kept_as_its_sum_or_line_by_line() -> None:
     """As many of each as somebody asked for; a line by the name and labels that Triton wrote."""
     text = b'nv_extra{model="x"} 1\nnv_extra{model="y"} 2\nnv_lines{model="z",n="1"} 4\n'
-    with FakeTriton("a") as triton, watching(a=Target(triton.endpoint)) as watcher:
+    with FakeTriton("a") as triton, watching(a=ProbeTarget(triton.endpoint)) as watcher:
         triton.state.metrics = text
         reading = watcher.until(lambda r: isinstance(r.metrics.get("nv_extra"), Known))
     assert reading.metrics["nv_extra"] == Known(3.0, pytest.approx(0.0, abs=DEADLINE_S))
@@ -113,7 +113,7 @@ def test_a_family_is_kept_as_its_sum_or_line_by_line() -> None:
 
 def test_a_triton_without_a_pending_gauge_becomes_quiet() -> None:
     """Version 2.37 of the fake, as the real ones before 23.09: it can be drained."""
-    with FakeTriton("a") as triton, watching(a=Target(triton.endpoint)) as watcher:
+    with FakeTriton("a") as triton, watching(a=ProbeTarget(triton.endpoint)) as watcher:
         triton.state.version = "2.37.0"
         reading = watcher.until(lambda r: isinstance(r.busy, Known))
     assert isinstance(reading.busy, Known)
@@ -127,7 +127,7 @@ def pending(reading: Reading) -> float | None:
 
 def test_an_idle_instance_becomes_quiet() -> None:
     """Busy is Known and 0 after some scrapes without movement."""
-    with FakeTriton() as triton, watching(a=Target(triton.endpoint)) as watcher:
+    with FakeTriton() as triton, watching(a=ProbeTarget(triton.endpoint)) as watcher:
         reading = watcher.until(lambda r: isinstance(r.busy, Known) and r.busy.value == 0)
         assert reading.instance_id == "a"
 
@@ -137,7 +137,7 @@ def test_nothing_is_known_before_the_first_look() -> None:
     watcher = Watcher(1.0, 1.0)
     assert watcher.scraper.readings() == {}
     with server(lambda connection: None) as endpoint:
-        watcher.scraper.watch({"a": Target(endpoint)})
+        watcher.scraper.watch({"a": ProbeTarget(endpoint)})
         watcher.scraper.start()
         first = watcher.until(lambda r: True)
         assert isinstance(first.live, Unknown)
@@ -148,7 +148,7 @@ def test_a_death_between_two_looks_is_noticed_at_once() -> None:
     """The kept connection ends: known gone in a moment, though the next look is 30 s away."""
     with (
         FakeTriton() as triton,
-        watching(interval_s=30.0, a=Target(triton.endpoint)) as watcher,
+        watching(interval_s=30.0, a=ProbeTarget(triton.endpoint)) as watcher,
     ):
         watcher.until(is_live)
         watcher.woken.clear()
@@ -166,7 +166,7 @@ def test_dropped_connections_alone_are_no_death() -> None:
     """Something between closed them: looked again at once, and all is well."""
     with (
         FakeTriton() as triton,
-        watching(interval_s=30.0, a=Target(triton.endpoint)) as watcher,
+        watching(interval_s=30.0, a=ProbeTarget(triton.endpoint)) as watcher,
     ):
         watcher.until(is_live)
         looks = triton.looks
@@ -189,7 +189,7 @@ def test_a_server_that_closes_after_each_answer_is_not_asked_in_a_hurry() -> Non
 
     with (
         server(serve) as endpoint,
-        watching(interval_s=0.2, a=Target(endpoint)) as watcher,
+        watching(interval_s=0.2, a=ProbeTarget(endpoint)) as watcher,
     ):
         watcher.until(lambda r: count > 0)
         pause.wait(1.0)
@@ -200,7 +200,7 @@ def test_refused_is_gone_and_wakes_the_control_thread() -> None:
     """Nothing listens: certain, and said at once."""
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
-    with watching(interval_s=30.0, a=Target(Endpoint("127.0.0.1", port, 1, port))) as watcher:
+    with watching(interval_s=30.0, a=ProbeTarget(Endpoint("127.0.0.1", port, 1, port))) as watcher:
         assert watcher.woken.wait(DEADLINE_S)
         reading = watcher.until(is_gone)
         assert reading.gone == f"connection refused by 127.0.0.1:{port}"
@@ -211,7 +211,7 @@ def test_a_name_that_refuses_at_each_of_its_addresses_is_gone() -> None:
     """``localhost`` may be two addresses."""
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
-    with watching(a=Target(Endpoint("localhost", port, 1, port))) as watcher:
+    with watching(a=ProbeTarget(Endpoint("localhost", port, 1, port))) as watcher:
         assert "connection refused" in watcher.until(is_gone).gone
 
 
@@ -219,7 +219,7 @@ def test_one_that_hangs_is_unknown_and_not_gone_and_delays_nobody() -> None:
     """A time-out says nothing about death; the neighbour is read all the while."""
     with FakeTriton() as stuck, FakeTriton() as well:
         stuck.hang()
-        targets = {"a": Target(stuck.endpoint), "b": Target(well.endpoint)}
+        targets = {"a": ProbeTarget(stuck.endpoint), "b": ProbeTarget(well.endpoint)}
         with watching(timeout_s=1.0, **targets) as watcher:
             looks = well.looks
             reading = watcher.until(
@@ -238,7 +238,7 @@ def test_hanging_metrics_delay_no_health() -> None:
     with FakeTriton() as triton, FakeTriton() as stuck:
         stuck.hang()
         mixed = Endpoint("127.0.0.1", triton.endpoint.http_port, 1, stuck.endpoint.metrics_port)
-        with watching(timeout_s=0.3, a=Target(mixed)) as watcher:
+        with watching(timeout_s=0.3, a=ProbeTarget(mixed)) as watcher:
             reading = watcher.until(lambda r: "pending" in r.metrics)
             assert is_live(reading)
             assert "no answer" in reason(reading.metrics["pending"])
@@ -247,7 +247,7 @@ def test_hanging_metrics_delay_no_health() -> None:
 
 def test_an_answer_that_is_slow_but_in_time_counts() -> None:
     """Slow is not silent."""
-    with FakeTriton() as triton, watching(a=Target(triton.endpoint)) as watcher:
+    with FakeTriton() as triton, watching(a=ProbeTarget(triton.endpoint)) as watcher:
         triton.state.delay_s = 0.1
         watcher.until(is_live)
 
@@ -256,7 +256,7 @@ def test_chunked_answers_are_understood() -> None:
     """A proxy in between may re-frame what Triton sends."""
     with FakeTriton() as triton:
         triton.state.chunked = True
-        with watching(a=Target(triton.endpoint)) as watcher:
+        with watching(a=ProbeTarget(triton.endpoint)) as watcher:
             reading = watcher.until(lambda r: is_live(r) and "pending" in r.metrics)
             assert isinstance(reading.models, Known)
             assert isinstance(reading.metrics["pending"], Known)
@@ -266,7 +266,7 @@ def test_garbage_is_unknown_with_what_came() -> None:
     """Something else listens there."""
     with FakeTriton() as triton:
         triton.state.garbage = b"SSH-2.0-OpenSSH_9.6\r\n"
-        with watching(a=Target(triton.endpoint)) as watcher:
+        with watching(a=ProbeTarget(triton.endpoint)) as watcher:
             reading = watcher.until(lambda r: "HTTP" in getattr(r.live, "reason", ""))
             assert "does not speak HTTP: not HTTP: b'SSH-2.0" in reason(reading.live)
             assert not reading.gone
@@ -276,7 +276,7 @@ def test_metrics_that_are_no_metrics_are_unknown() -> None:
     """HTTP 200 with something else as body."""
     with FakeTriton() as triton:
         triton.state.metrics = b"<html>hello</html>"
-        with watching(a=Target(triton.endpoint)) as watcher:
+        with watching(a=ProbeTarget(triton.endpoint)) as watcher:
             reading = watcher.until(lambda r: "pending" in r.metrics)
             assert isinstance(reading.metrics["pending"], Unknown)
 
@@ -285,13 +285,13 @@ def test_a_server_that_is_not_live_is_known_to_be_not_live() -> None:
     """400 is an answer."""
     with FakeTriton() as triton:
         triton.state.live = False
-        with watching(a=Target(triton.endpoint)) as watcher:
+        with watching(a=ProbeTarget(triton.endpoint)) as watcher:
             watcher.until(lambda r: isinstance(r.live, Known) and not r.live.value)
 
 
 def test_a_connection_taken_and_closed_without_answer_is_gone() -> None:
     """So does a Triton that ends: new connections are reset while old ones are served."""
-    with server(lambda connection: None) as endpoint, watching(a=Target(endpoint)) as watcher:
+    with server(lambda connection: None) as endpoint, watching(a=ProbeTarget(endpoint)) as watcher:
         assert "closed the connection" in watcher.until(is_gone).gone
 
 
@@ -299,7 +299,7 @@ def test_another_instance_at_its_port_does_not_pass_for_it() -> None:
     """Two clusters may want one port; who has it first is not both. A name is no matter."""
     with FakeTriton("echo") as triton:
         triton.state.server_id = "other-0007"
-        with watching(**{"demo-0001": Target(triton.endpoint)}) as watcher:
+        with watching(**{"demo-0001": ProbeTarget(triton.endpoint)}) as watcher:
             reading = watcher.until(lambda r: "'other-0007', answers" in str(r.live), "demo-0001")
             assert isinstance(reading.models, Unknown)
             assert not reading.gone
@@ -312,7 +312,7 @@ def test_loading_is_seen_and_a_change_wakes() -> None:
     """READY is told when it happens, not at the next tick."""
     with (
         FakeTriton(FakeModel("slow", load_s=1.5)) as triton,
-        watching(a=Target(triton.endpoint)) as watcher,
+        watching(a=ProbeTarget(triton.endpoint)) as watcher,
     ):
         watcher.until(lambda r: "LOADING" in str(r.models))
         watcher.woken.clear()
@@ -322,7 +322,7 @@ def test_loading_is_seen_and_a_change_wakes() -> None:
 
 def test_a_stub_that_ended_is_read_from_the_index_and_wakes() -> None:
     """What the watcher beside Triton shows is no model, and goes as it came."""
-    with FakeTriton("a") as triton, watching(a=Target(triton.endpoint)) as watcher:
+    with FakeTriton("a") as triton, watching(a=ProbeTarget(triton.endpoint)) as watcher:
         assert watcher.until(is_live).stub_ended is None
         watcher.woken.clear()
         triton.state.models["word"] = FakeModel("tarn.stub-ended:7:-9:1700000000:m:m_0_0")
@@ -342,7 +342,7 @@ def test_a_stub_that_ended_is_read_from_the_index_and_wakes() -> None:
 def test_warm_up_waits_for_the_models_and_is_sent_once() -> None:
     """Not while one is LOADING; then each request once, and warm."""
     with FakeTriton("echo", FakeModel("slow", load_s=1.5)) as triton:
-        target = Target(triton.endpoint, warmup=(ECHO, ECHO))
+        target = ProbeTarget(triton.endpoint, warmup=(ECHO, ECHO))
         with watching(a=target) as watcher:
             assert not watcher.until(lambda r: "LOADING" in str(r.models)).warm
             assert not any(path.endswith("/infer") for _, path, _ in triton.requests)
@@ -356,7 +356,10 @@ def test_warm_up_waits_for_the_models_and_is_sent_once() -> None:
 def test_a_warm_up_that_fails_leaves_it_cold_with_the_reason() -> None:
     """The answer of Triton is shown."""
     wrong = WarmupRequest("/v2/models/nothing/infer")
-    with FakeTriton() as triton, watching(a=Target(triton.endpoint, warmup=(wrong,))) as watcher:
+    with (
+        FakeTriton() as triton,
+        watching(a=ProbeTarget(triton.endpoint, warmup=(wrong,))) as watcher,
+    ):
         reading = watcher.until(lambda r: r.cold != "")
         assert not reading.warm
         assert "POST /v2/models/nothing/infer: 404" in reading.cold
@@ -365,12 +368,12 @@ def test_a_warm_up_that_fails_leaves_it_cold_with_the_reason() -> None:
 
 def test_a_leaving_instance_is_let_go_on_http_and_still_watched() -> None:
     """Its exit waits for no connection of ours, and its end is told by the metrics port."""
-    with FakeTriton() as triton, watching(a=Target(triton.endpoint)) as watcher:
+    with FakeTriton() as triton, watching(a=ProbeTarget(triton.endpoint)) as watcher:
         watcher.until(lambda r: is_live(r) and "pending" in r.metrics)
         assert triton.http_connections == 1
-        watcher.scraper.watch({"a": Target(triton.endpoint, leaving=True)})
+        watcher.scraper.watch({"a": ProbeTarget(triton.endpoint, leaving=True)})
         watcher.until(lambda r: triton.http_connections == 0)
-        watcher.until(lambda r: "leaves" in str(r.live))
+        watcher.until(lambda r: "is leaving" in str(r.live))
         assert triton.exit(timeout_s=5.0)
         assert "connection refused" in watcher.until(is_gone).gone
 
@@ -379,7 +382,7 @@ def test_a_held_connection_delays_the_exit_of_one_that_does_not_leave() -> None:
     """Why ``leaving`` exists: this is what Triton 2.51 does."""
     with (
         FakeTriton() as triton,
-        watching(interval_s=30.0, a=Target(triton.endpoint)) as watcher,
+        watching(interval_s=30.0, a=ProbeTarget(triton.endpoint)) as watcher,
     ):
         watcher.until(is_live)
         assert not triton.exit(timeout_s=0.2)
@@ -387,7 +390,7 @@ def test_a_held_connection_delays_the_exit_of_one_that_does_not_leave() -> None:
 
 def test_one_that_ends_by_itself_is_seen_although_it_answers_old_connections() -> None:
     """Its old connections say live while new clients are turned away."""
-    with FakeTriton() as triton, watching(a=Target(triton.endpoint)) as watcher:
+    with FakeTriton() as triton, watching(a=ProbeTarget(triton.endpoint)) as watcher:
         watcher.until(is_live)
         triton.state.exiting = True
         assert "closed the connection" in watcher.until(is_gone).gone
@@ -395,17 +398,17 @@ def test_one_that_ends_by_itself_is_seen_although_it_answers_old_connections() -
 
 def test_leaving_can_be_taken_back() -> None:
     """A drain that is cancelled: health is asked again."""
-    with FakeTriton() as triton, watching(a=Target(triton.endpoint, leaving=True)) as watcher:
+    with FakeTriton() as triton, watching(a=ProbeTarget(triton.endpoint, leaving=True)) as watcher:
         watcher.until(lambda r: "pending" in r.metrics)
-        watcher.scraper.watch({"a": Target(triton.endpoint)})
+        watcher.scraper.watch({"a": ProbeTarget(triton.endpoint)})
         watcher.until(is_live)
 
 
 def test_what_is_not_watched_any_more_is_let_go() -> None:
     """Its reading vanishes and its connections end."""
-    with FakeTriton() as triton, watching(a=Target(triton.endpoint)) as watcher:
+    with FakeTriton() as triton, watching(a=ProbeTarget(triton.endpoint)) as watcher:
         watcher.until(is_live)
-        watcher.scraper.watch({"b": Target(triton.endpoint)})
+        watcher.scraper.watch({"b": ProbeTarget(triton.endpoint)})
         watcher.until(is_live, of="b")
         assert set(watcher.scraper.readings()) == {"b"}
         watcher.until(lambda r: triton.http_connections == 1, of="b")
@@ -416,16 +419,16 @@ def test_a_moved_endpoint_is_looked_at_anew() -> None:
     with (
         FakeTriton("old") as old,
         FakeTriton("new") as new,
-        watching(a=Target(old.endpoint)) as watcher,
+        watching(a=ProbeTarget(old.endpoint)) as watcher,
     ):
         watcher.until(lambda r: "old" in str(r.models))
-        watcher.scraper.watch({"a": Target(new.endpoint)})
+        watcher.scraper.watch({"a": ProbeTarget(new.endpoint)})
         watcher.until(lambda r: "new" in str(r.models))
 
 
 def test_a_picture_of_readings_never_changes() -> None:
     """Readers may keep it; writing to it is an error."""
-    with FakeTriton() as triton, watching(a=Target(triton.endpoint)) as watcher:
+    with FakeTriton() as triton, watching(a=ProbeTarget(triton.endpoint)) as watcher:
         watcher.until(is_live)
         picture = watcher.scraper.readings()
         before = dict(picture)
@@ -438,12 +441,12 @@ def test_a_picture_of_readings_never_changes() -> None:
 
 def test_an_error_of_ours_is_counted_and_shown_and_does_not_end_the_others() -> None:
     """A host that is no host at all breaks its own lines only."""
-    broken = Target(Endpoint("a" * 70 + ".x", 1, 1, 1))
+    broken = ProbeTarget(Endpoint("a" * 70 + ".x", 1, 1, 1))
     watcher = Watcher(0.05, 1.0)
     watcher.scraper.start()
     try:
         with FakeTriton() as triton:
-            watcher.scraper.watch({"a": broken, "b": Target(triton.endpoint)})
+            watcher.scraper.watch({"a": broken, "b": ProbeTarget(triton.endpoint)})
             reading = watcher.until(lambda r: "error in the scraper" in str(r.live))
             assert "Unicode" in reason(reading.live)
             watcher.until(lambda r: watcher.scraper.crashes >= 4)
@@ -458,7 +461,7 @@ def test_close_ends_the_thread_within_a_second_whatever_hangs() -> None:
         triton.hang()
         watcher = Watcher(0.05, 30.0)
         watcher.scraper.start()
-        watcher.scraper.watch({"a": Target(triton.endpoint, warmup=(ECHO,))})
+        watcher.scraper.watch({"a": ProbeTarget(triton.endpoint, warmup=(ECHO,))})
         watcher.until(lambda r: True)
         began_s = time.monotonic()
         watcher.scraper.close()
@@ -482,7 +485,7 @@ def test_an_answer_that_is_no_success_is_unknown_with_its_status() -> None:
 
     with (
         server(serve, threads=2) as endpoint,
-        watching(a=Target(endpoint, warmup=(ECHO,))) as watcher,
+        watching(a=ProbeTarget(endpoint, warmup=(ECHO,))) as watcher,
     ):
         reading = watcher.until(lambda r: isinstance(r.live, Known) and "pending" in r.metrics)
         assert reading.live == Known(False, getattr(reading.live, "age_s", 0.0))
@@ -502,7 +505,7 @@ def test_a_server_that_does_not_keep_connections_is_read_all_the_same(answer: by
         connection.recv(1000)
         connection.sendall(answer)
 
-    with server(serve, threads=2) as endpoint, watching(a=Target(endpoint)) as watcher:
+    with server(serve, threads=2) as endpoint, watching(a=ProbeTarget(endpoint)) as watcher:
         reading = watcher.until(lambda r: isinstance(r.models, Known))
         assert is_live(reading)
 
@@ -515,7 +518,7 @@ def test_a_connection_that_ends_while_it_is_asked_is_opened_anew() -> None:
         connection.sendall(reply(b"200 OK"))
         connection.recv(1000)
 
-    with server(serve, threads=2) as endpoint, watching(a=Target(endpoint)) as watcher:
+    with server(serve, threads=2) as endpoint, watching(a=ProbeTarget(endpoint)) as watcher:
         reading = watcher.until(lambda r: isinstance(r.models, Known))
         assert is_live(reading)
         assert not reading.gone
@@ -538,7 +541,7 @@ def test_an_answer_that_nobody_asked_for_ends_the_connection() -> None:
 
     with (
         server(serve, threads=2) as endpoint,
-        watching(interval_s=0.5, a=Target(endpoint)) as watcher,
+        watching(interval_s=0.5, a=ProbeTarget(endpoint)) as watcher,
     ):
         watcher.until(is_live)
         watcher.until(lambda r: len(connections) >= 3)
@@ -548,7 +551,7 @@ def test_an_answer_that_nobody_asked_for_ends_the_connection() -> None:
 def test_a_place_that_cannot_be_reached_is_unknown() -> None:
     """No route is no proof of death."""
     nowhere = Endpoint("255.255.255.255", 80, 1, 80)
-    with watching(a=Target(nowhere)) as watcher:
+    with watching(a=ProbeTarget(nowhere)) as watcher:
         reading = watcher.until(lambda r: "cannot reach" in str(r.live))
         assert not reading.gone
 
@@ -560,7 +563,7 @@ def test_a_warm_up_that_cannot_be_sent_is_an_error_of_ours() -> None:
     try:
         with FakeTriton() as triton:
             broken = WarmupRequest("/\u20ac")
-            watcher.scraper.watch({"a": Target(triton.endpoint, warmup=(broken,))})
+            watcher.scraper.watch({"a": ProbeTarget(triton.endpoint, warmup=(broken,))})
             assert "error in the scraper" in watcher.until(lambda r: bool(r.cold)).cold
             assert watcher.scraper.crashes >= 1
     finally:
@@ -589,7 +592,7 @@ def test_a_closed_connection_cannot_be_asked() -> None:
     async def ask_after_close(port: int) -> None:
         connection = await connect("127.0.0.1", port, lambda: None)
         connection.close()
-        with pytest.raises(Closed):
+        with pytest.raises(ConnectionEnded):
             await connection.ask(request("GET", "/v2", "x"))
 
     with FakeTriton() as triton:
@@ -632,11 +635,11 @@ def test_a_scraper_that_ends_by_an_error_says_so_in_every_reading() -> None:
     with FakeTriton() as triton:
         watcher = Watcher(0.05, 1.0)
         watcher.scraper.start()
-        watcher.scraper.watch({"a": Target(triton.endpoint)})
+        watcher.scraper.watch({"a": ProbeTarget(triton.endpoint)})
         watcher.until(is_live)
         watcher.woken.clear()
         watcher.scraper._loop.call_soon_threadsafe(watcher.scraper._loop.stop)
-        reading = watcher.until(lambda r: "has ended by an error" in str(r.live))
+        reading = watcher.until(lambda r: "has ended with an error" in str(r.live))
         assert isinstance(reading.busy, Unknown)
         assert watcher.woken.wait(DEADLINE_S)
         watcher.scraper.close()
@@ -647,7 +650,7 @@ def test_a_large_text_does_not_hold_up_the_others() -> None:
     with FakeTriton() as large, FakeTriton() as small:
         line = 'nv_inference_count{model="m%d",version="1"} 1\n'
         large.state.metrics = "".join(line % n for n in range(100_000)).encode()
-        targets = {"a": Target(large.endpoint), "b": Target(small.endpoint)}
+        targets = {"a": ProbeTarget(large.endpoint), "b": ProbeTarget(small.endpoint)}
         with watching(**targets) as watcher:
             watcher.until(lambda r: "pending" in r.metrics)
             watcher.until(is_live, of="b")
@@ -657,21 +660,21 @@ def test_a_large_text_does_not_hold_up_the_others() -> None:
 def lacking(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Whatever error number stands here, is what opening a connection raises."""
     numbers: list[int] = []
-    open_one = line.connect
+    open_one = port_watcher.connect
 
     async def connect_or_not(*where: object) -> object:
         if numbers:
             raise OSError(numbers[0], os.strerror(numbers[0]))
         return await open_one(*where)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(line, "connect", connect_or_not)
+    monkeypatch.setattr(port_watcher, "connect", connect_or_not)
     return numbers
 
 
 @pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE])
 def test_no_descriptor_is_our_own_fault(lacking: list[int], number: int) -> None:
     """What it said last stands, and the reading says what we lacked, until we can look again."""
-    with FakeTriton() as triton, watching(a=Target(triton.endpoint)) as watcher:
+    with FakeTriton() as triton, watching(a=ProbeTarget(triton.endpoint)) as watcher:
         watcher.until(is_live)
         lacking.append(number)
         probe = watcher.scraper._probes["a"]
@@ -686,7 +689,7 @@ def test_no_descriptor_is_our_own_fault(lacking: list[int], number: int) -> None
 
 def test_a_kept_connection_is_not_given_up_for_one_that_cannot_be_had(lacking: list[int]) -> None:
     """Its renewal is put off: what it held might be taken by somebody else."""
-    with FakeTriton() as triton, watching(a=Target(triton.endpoint)) as watcher:
+    with FakeTriton() as triton, watching(a=ProbeTarget(triton.endpoint)) as watcher:
         watcher.until(lambda r: is_live(r) and pending(r) is not None)
         kept = watcher.scraper._probes["a"]._http._connection
         lacking.append(errno.EMFILE)
@@ -702,8 +705,8 @@ def test_a_kept_connection_is_not_given_up_for_one_that_cannot_be_had(lacking: l
 
 def test_a_name_service_that_is_away_is_our_own_fault(monkeypatch: pytest.MonkeyPatch) -> None:
     """A name that does not exist is the instance's."""
-    again = line._unreachable("a:1", socket.gaierror(socket.EAI_AGAIN, "again"))
-    never = line._unreachable("a:1", socket.gaierror(socket.EAI_NONAME, "unknown"))
+    again = port_watcher._unreachable("a:1", socket.gaierror(socket.EAI_AGAIN, "again"))
+    never = port_watcher._unreachable("a:1", socket.gaierror(socket.EAI_NONAME, "unknown"))
     assert (again.own, never.own) == (True, False)
 
 
@@ -719,7 +722,7 @@ def test_crashed_tasks_leave_no_timers_behind(monkeypatch: pytest.MonkeyPatch) -
     watcher = Watcher(0.01, 1.0)
     watcher.scraper.start()
     with FakeTriton() as triton:
-        watcher.scraper.watch({"a": Target(triton.endpoint)})
+        watcher.scraper.watch({"a": ProbeTarget(triton.endpoint)})
         watcher.until(lambda _r: len(crashes) > 20)
         assert len(watcher.scraper._probes["a"]._restarts) == 1
         watcher.scraper.close()
@@ -738,7 +741,7 @@ def test_without_metrics_the_statistics_tell_what_executes() -> None:
 
 
 def test_outcomes_count_what_the_server_failed_and_not_what_callers_did() -> None:
-    with FakeTriton("echo") as triton, watching(a=Target(triton.endpoint)) as watcher:
+    with FakeTriton("echo") as triton, watching(a=ProbeTarget(triton.endpoint)) as watcher:
         model = triton.model("echo")
         model.failures |= {"BACKEND": 3, "REJECTED": 50}
         model.extra_pending = 4
@@ -780,7 +783,10 @@ def test_a_model_that_does_not_say_what_it_is_costs_no_health_and_is_asked_again
             connection.sendall(head + body)
 
     looks = list[bool]()
-    with server(serve, threads=3) as endpoint, watching(timeout_s=1.0, a=Target(endpoint)) as seen:
+    with (
+        server(serve, threads=3) as endpoint,
+        watching(timeout_s=1.0, a=ProbeTarget(endpoint)) as seen,
+    ):
 
         def told(reading: Reading) -> bool:
             looks.append(isinstance(reading.models, Known))
@@ -806,14 +812,14 @@ def test_an_answer_that_is_nested_without_end_ends_no_look(path: bytes) -> None:
             head = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body)
             connection.sendall(head + body)
 
-    with server(serve, threads=3) as endpoint, watching(a=Target(endpoint)) as watcher:
+    with server(serve, threads=3) as endpoint, watching(a=ProbeTarget(endpoint)) as watcher:
         watcher.until(lambda r: path in asked and isinstance(r.live, Known))
         watcher.until(lambda r: isinstance(r.models, Known) is (path != b"/v2/repository/index"))
 
 
-def without_metrics(triton: FakeTriton) -> Target:
+def without_metrics(triton: FakeTriton) -> ProbeTarget:
     """Return *triton* with a port for its metrics at which nobody listens."""
     with socket.create_server(("127.0.0.1", 0)) as closed:
         nowhere = closed.getsockname()[1]
     there = triton.endpoint
-    return Target(Endpoint(there.host, there.http_port, there.grpc_port, nowhere))
+    return ProbeTarget(Endpoint(there.host, there.http_port, there.grpc_port, nowhere))

@@ -2,7 +2,7 @@
 
 from test_scrape import watching
 
-from tarn.control.scrape import Target, WarmupRequest
+from tarn.control.scrape import ProbeTarget, WarmupRequest
 from tarn.domain import Known, Unknown
 from tarn.testing.fake_triton import FakeTriton
 from tarn.triton.restricted import Keys
@@ -23,11 +23,11 @@ def test_with_the_key_everything_is_seen_warmed_and_unloaded() -> None:
     with FakeTriton("m") as triton:
         restricted(triton)
         wanted = WarmupRequest("/v2/models/m/infer", b'{"inputs": []}')
-        target = Target(triton.endpoint, (wanted,), keys=KEYS)
+        target = ProbeTarget(triton.endpoint, (wanted,), keys=KEYS)
         with watching(a=target) as watcher:
             reading = watcher.until(lambda r: isinstance(r.models, Known))
             assert reading.live == Known(value=True)
-            target = Target(triton.endpoint, (wanted,), unload=True, keys=KEYS)
+            target = ProbeTarget(triton.endpoint, (wanted,), unload=True, keys=KEYS)
             watcher.scraper.watch({"a": target})
             watcher.until(lambda r: r.unloaded == Known(value=True))
 
@@ -36,6 +36,6 @@ def test_without_the_key_nothing_is_known() -> None:
     """A Triton that refuses is not taken for one without models."""
     with FakeTriton("m") as triton:
         restricted(triton)
-        with watching(a=Target(triton.endpoint)) as watcher:
+        with watching(a=ProbeTarget(triton.endpoint)) as watcher:
             reading = watcher.until(lambda r: r.live == Known(value=False))
             assert reading.models == Unknown("the repository index answered 403")

@@ -11,11 +11,11 @@ import attrs
 import pytest
 from test_scrape import Watcher, watching
 
-from tarn.control import line, warmup
-from tarn.control.aim import Sent, aim
-from tarn.control.scrape import Scraper, Target
-from tarn.control.warmup import Answered, try_out
-from tarn.domain import Endpoint, Instance, Launch, Reading, State, spec
+from tarn.control import port_watcher, warmup
+from tarn.control.scrape import ProbeTarget, Scraper
+from tarn.control.scrape_targets import SentRequests, scrape_targets
+from tarn.control.warmup import RequestResult, try_out
+from tarn.domain import Endpoint, Instance, InstanceState, Launch, Reading, spec
 from tarn.testing.fake_triton import FakeTriton
 from tarn.triton.made_tests import MadeFrom
 from tarn.triton.test_files import parse
@@ -33,7 +33,7 @@ Answers = Sequence[tuple[int, bytes] | None]
 
 def ask(
     answers: Answers, test: TestRequest, known: KnownTests | None = None
-) -> tuple[Answered | None, list[bytes]]:
+) -> tuple[RequestResult | None, list[bytes]]:
     """Return what came of *test* at a server that gives *answers*, and what it was sent."""
     waiting, heard = list(answers), list[bytes]()
     ended: list[asyncio.Event] = []
@@ -58,7 +58,7 @@ def ask(
             writer.write(body)
         await reader.read()  # until the other side closes
 
-    async def run() -> Answered | None:
+    async def run() -> RequestResult | None:
         server = await asyncio.start_server(serve, "127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]
         async with server:
@@ -81,39 +81,41 @@ def written(**more: object) -> TestRequest:
 @pytest.mark.parametrize(
     ("answers", "found"),
     [
-        ([GOOD], Answered(ok=True)),
-        ([STUB], Answered(ok=False, said="Stub process 'm_0_0' is not healthy.")),
-        ([RAISED], Answered(ok=False, said="Failed to process the request(s) for model")),
-        ([FULL, FULL, GOOD], Answered(ok=True)),
-        ([FULL, STUB], Answered(ok=False, said="Stub process 'm_0_0' is not healthy.")),
-        ([(200, b"x" * (warmup.LONGEST_ANSWER + 1))], Answered(ok=True)),
+        ([GOOD], RequestResult(ok=True)),
+        ([STUB], RequestResult(ok=False, said="Stub process 'm_0_0' is not healthy.")),
+        ([RAISED], RequestResult(ok=False, said="Failed to process the request(s) for model")),
+        ([FULL, FULL, GOOD], RequestResult(ok=True)),
+        ([FULL, STUB], RequestResult(ok=False, said="Stub process 'm_0_0' is not healthy.")),
+        ([(200, b"x" * (warmup.LONGEST_ANSWER + 1))], RequestResult(ok=True)),
     ],
 )
-def test_what_is_answered(answers: Answers, found: Answered) -> None:
+def test_what_is_answered(answers: Answers, found: RequestResult) -> None:
     """Decides whether the instance is well, and is told by Triton's own line where it is not."""
     assert ask(answers, written())[0] == found
 
 
 def test_silence_ends_with_the_time_that_was_given() -> None:
     began_s = time.monotonic()
-    assert ask([HANG], written(timeout_s=0.3))[0] == Answered(ok=False, said="no answer for 0.3 s")
+    assert ask([HANG], written(timeout_s=0.3))[0] == RequestResult(
+        ok=False, said="no answer for 0.3 s"
+    )
     assert time.monotonic() - began_s < 4.0
 
 
 def test_a_queue_that_stays_full_fails_with_what_triton_said() -> None:
     said = ask([FULL] * 1000, written(timeout_s=0.3))[0]
-    assert said == Answered(ok=False, said="Exceeds maximum queue size")
+    assert said == RequestResult(ok=False, said="Exceeds maximum queue size")
 
 
 def test_each_copy_is_tried_and_each_must_answer() -> None:
     """Triton gives requests in turn: of two copies with one dead each second one fails."""
-    assert ask([GOOD, STUB], written(copies=2))[0] == Answered(
+    assert ask([GOOD, STUB], written(copies=2))[0] == RequestResult(
         ok=False, said="Stub process 'm_0_0' is not healthy."
     )
     found, heard = ask([GOOD, GOOD, GOOD], written(copies=3))
-    assert found == Answered(ok=True)
+    assert found == RequestResult(ok=True)
     assert len(heard) == 3
-    assert ask([GOOD, HANG], written(copies=2, timeout_s=0.3))[0] == Answered(
+    assert ask([GOOD, HANG], written(copies=2, timeout_s=0.3))[0] == RequestResult(
         ok=False, said="no answer for 0.3 s"
     )
 
@@ -143,20 +145,20 @@ def test_a_model_that_refuses_zeros_everywhere_is_not_taken_for_sick() -> None:
     """What it says is told, and blames nobody."""
     known = KnownTests()
     said = "Failed to process the request(s) for model"
-    assert ask([RAISED], zeros(), known)[0] == Answered(ok=False, said=said, proven=False)
+    assert ask([RAISED], zeros(), known)[0] == RequestResult(ok=False, said=said, proven=False)
     assert not known.is_unfit(zeros())
 
 
 def test_a_model_that_takes_zeros_elsewhere_is_sick_where_it_refuses_them() -> None:
     known = KnownTests()
-    assert ask([GOOD], zeros(), known)[0] == Answered(ok=True)
-    assert ask([RAISED], zeros(), known)[0] == Answered(
+    assert ask([GOOD], zeros(), known)[0] == RequestResult(ok=True)
+    assert ask([RAISED], zeros(), known)[0] == RequestResult(
         ok=False, said="Failed to process the request(s) for model"
     )
 
 
 def test_a_dead_stub_needs_no_proof() -> None:
-    assert ask([STUB], zeros())[0] == Answered(
+    assert ask([STUB], zeros())[0] == RequestResult(
         ok=False, said="Stub process 'm_0_0' is not healthy."
     )
 
@@ -171,14 +173,14 @@ def test_nothing_that_listens_is_a_failure() -> None:
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
     found = asyncio.run(try_out(Endpoint("127.0.0.1", port, 1, 1), written(), KnownTests()))
-    assert found == Answered(ok=False, said=f"connection refused by 127.0.0.1:{port}")
+    assert found == RequestResult(ok=False, said=f"connection refused by 127.0.0.1:{port}")
 
 
 def test_what_the_master_lacks_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """And the request stays as good as it was."""
 
-    async def none(*_given: object) -> line.Failure:
-        return line.Failure("too many open files", own=True)
+    async def none(*_given: object) -> port_watcher.ProbeFailure:
+        return port_watcher.ProbeFailure("too many open files", own=True)
 
     monkeypatch.setattr(
         warmup, "attempt", lambda _where, _timeout_s, work: (work.close(), none())[1]
@@ -208,13 +210,13 @@ def says(number: int) -> Callable[[Reading], bool]:
 
 
 def test_it_is_sent_once_for_each_number_and_only_where_it_is_asked_for() -> None:
-    with FakeTriton("m") as triton, watching(a=Target(triton.endpoint)) as watcher:
+    with FakeTriton("m") as triton, watching(a=ProbeTarget(triton.endpoint)) as watcher:
         looks = triton.looks
         watcher.until(lambda _: triton.looks > looks + 6)
         assert infers(triton) == 0
         for number in (1, 2):
             watcher.woken.clear()
-            watcher.scraper.watch({"a": Target(triton.endpoint, test=body(number))})
+            watcher.scraper.watch({"a": ProbeTarget(triton.endpoint, test=body(number))})
             said = watcher.until(says(number)).tested
             assert said is not None
             assert said.ok
@@ -222,22 +224,22 @@ def test_it_is_sent_once_for_each_number_and_only_where_it_is_asked_for() -> Non
         looks = triton.looks
         watcher.until(lambda _: triton.looks > looks + 6)
         assert infers(triton) == 2
-        watcher.scraper.watch({"a": Target(triton.endpoint)})
+        watcher.scraper.watch({"a": ProbeTarget(triton.endpoint)})
         looks = triton.looks
         assert watcher.until(lambda _: triton.looks > looks + 6).tested == said
 
 
 def test_an_answer_tells_the_model_and_whether_all_of_the_time_had_passed() -> None:
     """A busy instance is late, too."""
-    with FakeTriton("m") as triton, watching(a=Target(triton.endpoint)) as watcher:
+    with FakeTriton("m") as triton, watching(a=ProbeTarget(triton.endpoint)) as watcher:
         triton.model("m").latency_s = 5.0
         late = attrs.evolve(body(1), timeout_s=0.2)
-        watcher.scraper.watch({"a": Target(triton.endpoint, test=late)})
+        watcher.scraper.watch({"a": ProbeTarget(triton.endpoint, test=late)})
         said = watcher.until(says(1)).tested
         assert said is not None
         assert (said.model, said.ok, said.late) == ("m", False, True)
         triton.model("m").latency_s = 0.0
-        watcher.scraper.watch({"a": Target(triton.endpoint, test=body(2))})
+        watcher.scraper.watch({"a": ProbeTarget(triton.endpoint, test=body(2))})
         said = watcher.until(says(2)).tested
         assert said is not None
         assert (said.model, said.ok, said.late) == ("m", True, False)
@@ -245,11 +247,11 @@ def test_an_answer_tells_the_model_and_whether_all_of_the_time_had_passed() -> N
 
 def test_two_are_never_in_flight_and_the_newest_is_the_next() -> None:
     """The second is asked for while the first hangs; what was asked for between is not sent."""
-    with FakeTriton("m") as triton, watching(a=Target(triton.endpoint)) as watcher:
+    with FakeTriton("m") as triton, watching(a=ProbeTarget(triton.endpoint)) as watcher:
         triton.model("m").latency_s = 0.4
         seen = 0
         for number in (1, 2, 3):
-            watcher.scraper.watch({"a": Target(triton.endpoint, test=body(number))})
+            watcher.scraper.watch({"a": ProbeTarget(triton.endpoint, test=body(number))})
             watcher.until(lambda _: triton.executing == 1)
         while infers(triton) < 2:
             seen = max(seen, triton.executing)
@@ -260,12 +262,12 @@ def test_two_are_never_in_flight_and_the_newest_is_the_next() -> None:
 
 def test_the_model_is_known_from_its_configuration_without_another_question() -> None:
     """What is read to tell ensembles makes the request, too; it is answered by the fake."""
-    with FakeTriton("m") as triton, watching(a=Target(triton.endpoint)) as watcher:
+    with FakeTriton("m") as triton, watching(a=ProbeTarget(triton.endpoint)) as watcher:
         scraper: Scraper = watcher.scraper
         watcher.until(lambda _: scraper.tests.test_for("m") is not None)
         tests = scraper.tests.tests_for("a", "m", 5)
         assert tests["a"].source == MADE
-        watcher.scraper.watch({"a": Target(triton.endpoint, test=tests["a"])})
+        watcher.scraper.watch({"a": ProbeTarget(triton.endpoint, test=tests["a"])})
         said = watcher.until(says(5)).tested
         assert said is not None
         assert said.ok
@@ -273,12 +275,12 @@ def test_the_model_is_known_from_its_configuration_without_another_question() ->
 
 
 def test_an_unfit_request_has_no_answer_and_the_model_is_asked_again_what_it_takes() -> None:
-    with FakeTriton("m") as triton, watching(a=Target(triton.endpoint)) as watcher:
+    with FakeTriton("m") as triton, watching(a=ProbeTarget(triton.endpoint)) as watcher:
         scraper: Scraper = watcher.scraper
         wrong = TestRequest("m", b"{", number=4)
         watcher.until(lambda _: scraper.tests.test_for("m") is not None)
         configs = sum(path.endswith("/config") for _, path, _ in triton.requests)
-        watcher.scraper.watch({"a": Target(triton.endpoint, test=wrong)})
+        watcher.scraper.watch({"a": ProbeTarget(triton.endpoint, test=wrong)})
         watcher.until(lambda _: scraper.tests.is_unfit(wrong))
         watcher.until(
             lambda _: sum(p.endswith("/config") for _, p, _ in triton.requests) == configs + 1
@@ -287,12 +289,12 @@ def test_an_unfit_request_has_no_answer_and_the_model_is_asked_again_what_it_tak
 
 
 def test_a_leaving_instance_is_not_tested() -> None:
-    with FakeTriton("m") as triton, watching(a=Target(triton.endpoint)) as watcher:
+    with FakeTriton("m") as triton, watching(a=ProbeTarget(triton.endpoint)) as watcher:
         triton.model("m").latency_s = 5.0
-        watcher.scraper.watch({"a": Target(triton.endpoint, test=body(1))})
+        watcher.scraper.watch({"a": ProbeTarget(triton.endpoint, test=body(1))})
         watcher.until(lambda _: triton.executing == 1)
-        watcher.scraper.watch({"a": Target(triton.endpoint, leaving=True, test=body(2))})
-        watcher.until(lambda r: "leaves" in str(r.live))
+        watcher.scraper.watch({"a": ProbeTarget(triton.endpoint, leaving=True, test=body(2))})
+        watcher.until(lambda r: "is leaving" in str(r.live))
         watcher.until(lambda _: triton.http_connections == 0)
         assert infers(triton) == 1
 
@@ -306,17 +308,19 @@ def test_a_target_changes_with_its_test_and_the_others_stay_the_same_objects() -
     )
     endpoints = [Endpoint("127.0.0.1", port, 1, 1) for port in (1, 2)]
     both = [
-        Instance(name, "hash", State.READY, endpoint=endpoint)
+        Instance(name, "hash", InstanceState.READY, endpoint=endpoint)
         for name, endpoint in zip("ab", endpoints, strict=True)
     ]
-    before = aim(both, {}, launch, Sent())
-    after = aim(both, before, launch, Sent(tests={"a": body(1)}))
+    before = scrape_targets(both, {}, launch, SentRequests())
+    after = scrape_targets(both, before, launch, SentRequests(tests={"a": body(1)}))
     assert after["a"].test == body(1)
     assert after["a"].test is not None
     assert after["a"].test.source == FILE
     assert after["b"] is before["b"]
-    assert aim(both, after, launch, Sent(tests={"a": body(1)}))["a"] is after["a"]
-    assert aim(both, after, launch, Sent())["a"].test is None
+    assert (
+        scrape_targets(both, after, launch, SentRequests(tests={"a": body(1)}))["a"] is after["a"]
+    )
+    assert scrape_targets(both, after, launch, SentRequests())["a"].test is None
 
 
 def test_a_test_request_that_cannot_be_sent_is_an_error_of_ours() -> None:
@@ -326,7 +330,7 @@ def test_a_test_request_that_cannot_be_sent_is_an_error_of_ours() -> None:
     try:
         with FakeTriton("m") as triton:
             broken = TestRequest("m", b"", (("name", "line\nbreak"),))
-            watcher.scraper.watch({"a": Target(triton.endpoint, test=broken)})
+            watcher.scraper.watch({"a": ProbeTarget(triton.endpoint, test=broken)})
             watcher.until(lambda _: watcher.scraper.crashes > 0)
             reading = watcher.until(lambda _: True)
             assert (reading.tested, reading.cold, reading.warm) == (None, "", True)

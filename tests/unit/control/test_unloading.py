@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 from test_scrape import Watcher, watching
 
-from tarn.control.scrape import Target
+from tarn.control.scrape import ProbeTarget
 from tarn.domain import Known, Reading, Unknown
 from tarn.testing.fake_triton import FakeModel, FakeTriton
 
@@ -23,8 +23,8 @@ def asks(triton: FakeTriton) -> list[str]:
     return [path.split("/")[-2] for _, path, _ in triton.requests if path.endswith("/unload")]
 
 
-def aim(watcher: Watcher, triton: FakeTriton, **target: bool) -> None:
-    watcher.scraper.watch({"a": Target(triton.endpoint, **target)})
+def set_target(watcher: Watcher, triton: FakeTriton, **target: bool) -> None:
+    watcher.scraper.watch({"a": ProbeTarget(triton.endpoint, **target)})
 
 
 def infer(triton: FakeTriton, model: str) -> threading.Thread:
@@ -47,13 +47,13 @@ def holds(true: Callable[[], bool]) -> None:
 
 def test_nothing_is_unloaded_before_it_is_asked_for() -> None:
     """A reading says so with None, which is neither yes nor no."""
-    with FakeTriton("m") as triton, watching(a=Target(triton.endpoint)) as watcher:
+    with FakeTriton("m") as triton, watching(a=ProbeTarget(triton.endpoint)) as watcher:
         assert watcher.until(lambda r: bool(r.metrics)).unloaded is None
         assert asks(triton) == []
-        aim(watcher, triton, unload=True)
+        set_target(watcher, triton, unload=True)
         watcher.until(is_empty)
         assert asks(triton) == ["m"]
-        aim(watcher, triton, unload=True, leaving=True)
+        set_target(watcher, triton, unload=True, leaving=True)
         holds(lambda: triton.http_connections == 0)
     assert watcher.scraper.readings()["a"].unloaded == Known(value=True)
 
@@ -62,7 +62,7 @@ def test_the_end_of_the_last_request_is_waited_for() -> None:
     """Whatever an estimate says: a request far longer than any before is work."""
     with FakeTriton(FakeModel("m", latency_s=1.5)) as triton:
         asking = infer(triton, "m")
-        with watching(a=Target(triton.endpoint, unload=True)) as watcher:
+        with watching(a=ProbeTarget(triton.endpoint, unload=True)) as watcher:
             watcher.until(lambda r: r.unloaded == Known(value=False))
             watcher.until(is_empty)
             assert triton.model("m").successes == 1
@@ -74,7 +74,7 @@ def test_models_go_one_after_the_other() -> None:
     models = [FakeModel("a", latency_s=1.0), FakeModel("b")]
     with FakeTriton(*models) as triton:
         asking = infer(triton, "a")
-        with watching(a=Target(triton.endpoint, unload=True)) as watcher:
+        with watching(a=ProbeTarget(triton.endpoint, unload=True)) as watcher:
             seen: list[list[str]] = []
             holds(lambda: bool(seen.append(asks(triton)) or triton.model("a").successes))
             assert seen[-1] == ["a"]
@@ -88,7 +88,7 @@ def test_no_answer_is_no_refusal(what: str) -> None:
     """It is asked again; that it is gone, others say."""
     with FakeTriton("m") as triton:
         getattr(triton, what)()
-        with watching(a=Target(triton.endpoint, unload=True), timeout_s=0.2) as watcher:
+        with watching(a=ProbeTarget(triton.endpoint, unload=True), timeout_s=0.2) as watcher:
             watcher.until(lambda r: isinstance(r.live, Unknown) and r.unloaded is not None)
             assert watcher.scraper.readings()["a"].unloaded == Known(value=False)
 
@@ -109,7 +109,7 @@ class Refusing(FakeTriton):
 
 def test_a_refusal_is_said_in_words() -> None:
     """Who asked falls back to the estimate, and says so."""
-    with Refusing() as triton, watching(a=Target(triton.endpoint, unload=True)) as watcher:
+    with Refusing() as triton, watching(a=ProbeTarget(triton.endpoint, unload=True)) as watcher:
         told = watcher.until(lambda r: isinstance(r.unloaded, Unknown)).unloaded
     where = "POST /v2/repository/models/m/unload"
     assert told == Unknown(f'Triton refused {where}: 403 {{"error":"this API is restricted"}}')

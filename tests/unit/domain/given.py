@@ -14,13 +14,13 @@ from tarn.domain import (
     ExitStatus,
     Fact,
     Instance,
+    InstanceState,
     Known,
     Member,
     ModelState,
     Reading,
     Running,
     Sample,
-    State,
     Unknown,
     Wish,
 )
@@ -28,7 +28,7 @@ from tarn.domain.fleet import Fleet, Rules
 from tarn.domain.fold_facts import fold_facts
 from tarn.domain.fold_readings import fold_readings
 from tarn.domain.spec import DrainSpec, InstanceSpec, ModelsSpec, ReplicasSpec, ScalingSpec
-from tarn.domain.tick import Seen, tick
+from tarn.domain.tick import Observation, tick
 
 EPOCH = Epoch(1, 1)
 NOW_S = 1000.0
@@ -65,7 +65,7 @@ def asked(number: int, **more: Any) -> Instance:
 def starting(number: int, **more: Any) -> Instance:
     """Return one whose process exists."""
     values: dict[str, Any] = {
-        "state": State.STARTING,
+        "state": InstanceState.STARTING,
         "container_id": f"c{number}",
         "node": "h",
         "endpoint": endpoint(number),
@@ -75,13 +75,18 @@ def starting(number: int, **more: Any) -> Instance:
 
 def ready(number: int, **more: Any) -> Instance:
     """Return one that serves since 100 s, with nothing to do."""
-    values = {"state": State.READY, "serving": True, "ready_s": NOW_S - 100.0, "busy": Known(0.0)}
+    values = {
+        "state": InstanceState.READY,
+        "serving": True,
+        "ready_s": NOW_S - 100.0,
+        "busy": Known(0.0),
+    }
     return starting(number, **(values | more))
 
 
 def draining(number: int, **more: Any) -> Instance:
     """Return one that began to drain now, and was ready before."""
-    return ready(number, **({"state": State.DRAINING} | more))
+    return ready(number, **({"state": InstanceState.DRAINING} | more))
 
 
 def fleet(*instances: Instance, desired: int | None = None, **more: Any) -> Fleet:
@@ -157,7 +162,7 @@ def step(
 ) -> Fleet:
     """Return *some* after one tick."""
     unasked = Unknown("no policy") if wish is None else wish
-    seen = Seen(now_s, at(now_s), facts, readings(*read), wish=unasked, late=late)
+    seen = Observation(now_s, at(now_s), facts, readings(*read), wish=unasked, late=late)
     return tick(some, seen, by)
 
 

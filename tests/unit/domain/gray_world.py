@@ -16,9 +16,8 @@ from collections.abc import Mapping
 
 import attrs
 
-from tarn.control.aim import tests_now
+from tarn.control.scrape_targets import tests_now
 from tarn.domain import (
-    Asked,
     Demand,
     Ended,
     Endpoint,
@@ -28,17 +27,18 @@ from tarn.domain import (
     Instance,
     Known,
     ModelState,
+    Pending,
     Reading,
     Recovered,
     Running,
     Unknown,
 )
-from tarn.domain.events import Asker
+from tarn.domain.apply_command import apply_command
+from tarn.domain.events import Requester
 from tarn.domain.facts import StubEnded
 from tarn.domain.fleet import Fleet, Rules
 from tarn.domain.memory import begin
-from tarn.domain.obey import obey
-from tarn.domain.outcomes import RequestCounts, Tested
+from tarn.domain.outcomes import RequestCounts, TestResult
 from tarn.domain.spec import (
     ClusterSpec,
     DrainSpec,
@@ -48,7 +48,7 @@ from tarn.domain.spec import (
     ScalingSpec,
     UnwellSpec,
 )
-from tarn.domain.tick import Seen, tick
+from tarn.domain.tick import Observation, tick
 from tarn.domain.wishes import runtime_wish
 from tarn.triton.test_requests import TestRequest
 from tarn.triton.test_sources import KnownTests
@@ -121,7 +121,7 @@ class Triton:
     serves_s: float
     fault: Fault | None = None
     counted: dict[str, Counted] = attrs.field(factory=dict)
-    tested: Tested | None = None
+    tested: TestResult | None = None
     asked_s: float | None = None
     read: Reading | None = None
     """What was read last."""
@@ -201,7 +201,7 @@ class Triton:
         if fault and fault.luck and kind == "failing" and world.chance.random() >= fault.share:
             said = ""
         number = 1 if self.tested is None else self.tested.number + 1
-        self.tested = Tested(self.asked_s, not said, said, number, MODEL, late)
+        self.tested = TestResult(self.asked_s, not said, said, number, MODEL, late)
         world.tests_sent.append(self.asked_s)
         self.asked_s = now_s
 
@@ -286,7 +286,7 @@ class GrayWorld:
         for triton in self.tritons.values():
             triton.answer(self.now_s, self, wants.get(triton.id, ""))
         before = self.fleet.event_totals
-        seen = Seen(self.now_s, self.now_s, self.facts(), self._readings())
+        seen = Observation(self.now_s, self.now_s, self.facts(), self._readings())
         self.fleet = tick(self.fleet, seen, self.rules)
         if self.fleet.event_totals is not before:
             for event in self.fleet.events[-10:]:
@@ -298,10 +298,12 @@ class GrayWorld:
         """Let clients say what they say."""
         for who, ids in self.hints:
             said = tuple((id_, MODEL, 1) for id_ in ids or tuple(self.tritons))
-            asker = Asker("r", user=who)
+            asker = Requester("r", user=who)
             word = Demand("c", 0, 0, said)
             now_s = self.now_s
-            some, _ = obey(self.fleet, word, self.rules, now_s=now_s, at=now_s, asker=asker)
+            some, _ = apply_command(
+                self.fleet, word, self.rules, now_s=now_s, at=now_s, asker=asker
+            )
             self.fleet = some
 
     def check(self) -> None:
@@ -368,7 +370,7 @@ class GrayWorld:
             )
             for t in self.tritons.values()
         ]
-        asked = [Asked(i.id, "hash") for i in self.fleet.instances if self._is_new(i)]
+        asked = [Pending(i.id, "hash") for i in self.fleet.instances if self._is_new(i)]
         stubs = [StubEnded(id_, said, self.now_s, MODEL) for id_, said in self.stubs.items()]
         return (*running, *asked, *self.ended.values(), *stubs)
 

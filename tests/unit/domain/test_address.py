@@ -8,7 +8,7 @@ from tarn.domain.address import apart, bracketed, host_port
 from tarn.follow.views import asked
 from tarn.testing.context import cluster_spec, launch_of
 from tarn.triton.command import argv
-from tarn_plugins.runtime.yarn.client.reports import Report, ref_of
+from tarn_plugins.runtime.yarn.client.reports import ApplicationReport, ref_of
 
 HERE = Endpoint("fd00::1", 8000, 8001, 8002)
 
@@ -51,7 +51,7 @@ def test_an_endpoint_is_read_back_as_it_was_shown() -> None:
 
 def test_a_master_on_yarn_has_a_url_that_can_be_asked() -> None:
     """YARN tells the bare host that was registered."""
-    report = Report(
+    report = ApplicationReport(
         "application_1_1", "RUNNING", host="fd00::1", port=8443, own_url="https://x", submitted_ms=1
     )
     assert ref_of(report, "x").url == "https://[fd00::1]:8443"

@@ -8,6 +8,7 @@ import pytest
 from given import AT, EPOCH, NOW_S, codes, fleet, one, reading, ready, rules, starting
 
 from tarn.domain import CallKind, ControlRequest, Done, Instance, ModelState, Reading, SavedState
+from tarn.domain.apply_command import apply_command
 from tarn.domain.calls_everywhere import CallState, behind, settle_calls, who_has
 from tarn.domain.control_calls import (
     MOST_ATTEMPTS,
@@ -20,7 +21,6 @@ from tarn.domain.control_calls import (
 )
 from tarn.domain.fleet import Fleet, Rules
 from tarn.domain.fold_readings import fold_readings
-from tarn.domain.obey import obey
 from tarn.domain.spec import ModelsSpec
 from tarn.domain.state_file import StateFile, newest, written
 from tarn.errors import RefusedError
@@ -39,7 +39,7 @@ EXPLICIT = explicit("echo")
 def asked(some: Fleet, *requests: ControlRequest, by: Rules = EXPLICIT) -> tuple[Fleet, Done]:
     done = None
     for request in requests:
-        some, done = obey(some, request, by, now_s=NOW_S, at=AT)
+        some, done = apply_command(some, request, by, now_s=NOW_S, at=AT)
     assert done is not None
     return some, done
 
@@ -248,19 +248,19 @@ def test_a_new_instance_serves_only_once_it_has_every_call() -> None:
     """It says what it waits for; what it refuses and others have keeps it out."""
     some, _ = asked(fleet(ready(1), starting(2)), LOAD)
     assert not seen(some, 2, ECHO).serving
-    assert seen(some, 2, ECHO).reason == "it has not had the load of second yet (call 1)"
+    assert seen(some, 2, ECHO).reason == "it has not carried out the load of second yet (call 1)"
     assert seen(some, 2, ECHO).stuck_s is None
     assert seen(having(some, 1, 2), 2, ECHO).serving
     assert seen(refusing(some, 1, 2), 2, ECHO).serving  # nobody serves it
     refused = seen(refusing(having(some, 1, 1), 1, 2), 2, ECHO)
-    assert "which others in the view have: no weights" in refused.reason
+    assert "which others in the view have carried out: no weights" in refused.reason
     assert refused.stuck_s is not None
 
 
 def test_who_comes_back_has_every_call_first() -> None:
     """One that an earlier master had in the view waits only for what it lacked before that."""
     some, _ = asked(fleet(ready(1, suspect="no answer")), LOAD)
-    assert "has not had the load of second" in seen(some, 1, ECHO).suspect
+    assert "has not carried out the load of second" in seen(some, 1, ECHO).suspect
     assert seen(having(some, 1, 1), 1, ECHO).suspect == ""
     some, _ = asked(fleet(starting(1, adopted=True)), LOAD)
     assert seen(some, 1, ECHO).serving

@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 from test_tick_properties import settle
 from world import Process, World, rules
 
-from tarn.domain import CallKind, ControlRequest, Ended, ExitStatus, Reading, State
+from tarn.domain import CallKind, ControlRequest, Ended, ExitStatus, InstanceState, Reading
+from tarn.domain.apply_command import apply_command
 from tarn.domain.command import Scale
 from tarn.domain.control_calls import MOST_ATTEMPTS, CallProgress, ControlCall, next_call
 from tarn.domain.fleet import Rules
-from tarn.domain.obey import obey
 from tarn.domain.spec import ModelsSpec
 from tarn.errors import TarnError
 
@@ -70,7 +70,7 @@ class ControlWorld(World):
             return reading
         progress = self.probes.setdefault(process.id, instance.calls)
         away = process.hung_until_s > self.now_s or process.serves_s > self.now_s
-        if not away and instance.state in (State.STARTING, State.READY):
+        if not away and instance.state in (InstanceState.STARTING, InstanceState.READY):
             progress = self.probes[process.id] = self._sent(process, progress)
         return attrs.evolve(reading, calls=progress)
 
@@ -109,7 +109,9 @@ class ControlWorld(World):
             (ControlRequest(kind, model, body), Scale(self.chance.randrange(0, 7)))
         )
         try:
-            self.fleet, _ = obey(self.fleet, some, self.rules, now_s=self.now_s, at=self.now_s)
+            self.fleet, _ = apply_command(
+                self.fleet, some, self.rules, now_s=self.now_s, at=self.now_s
+            )
         except TarnError:
             self.refused += 1
 
@@ -131,7 +133,7 @@ def played(seed: int) -> ControlWorld:
 def test_everybody_who_serves_has_the_newest_calls_or_refuses_them(seed: int) -> None:
     """Whatever comes and goes, each call reaches an instance once, and none is sent for ever."""
     world = played(seed)
-    control, ready = world.fleet.control, world.fleet.of(State.READY)
+    control, ready = world.fleet.control, world.fleet.of(InstanceState.READY)
     assert not (control.unsettled and ready)
     for call in control.calls:
         assert all(not set(i.calls.pending(control)) for i in ready)

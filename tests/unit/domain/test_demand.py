@@ -11,14 +11,14 @@ from world import World
 from world import rules as world_rules
 
 from tarn.domain import Decision, Demand, Known, Pause, Resume, Sample, Unknown, Wish
+from tarn.domain.apply_command import apply_command
 from tarn.domain.facts import Recovered
-from tarn.domain.fleet import Demanded, Fleet, Rules
+from tarn.domain.fleet import DemandReport, Fleet, Rules
 from tarn.domain.memory import begin, saved
-from tarn.domain.obey import obey
 from tarn.domain.signals import Signals, fleet_view
 from tarn.domain.sizing import DEMAND_HOLDS_S, fresh_demand, size
 from tarn.domain.spec import ReplicasSpec, ScalingSpec, WindowSpec
-from tarn_plugins.scaling.target import Settings, Target
+from tarn_plugins.scaling.target import TargetPolicy, TargetSettings
 
 RULES = rules(scaling=ScalingSpec(cooldown_s=60.0, down=WindowSpec(300.0)))
 HASTY = rules(scaling=ScalingSpec(down=WindowSpec(0.0)))
@@ -28,7 +28,7 @@ ZERO: Sample[Wish] = Known(Wish(0, "idle"))
 
 def asleep(waiting: int = 2, heard_s: float = NOW_S, **more: Any) -> Fleet:
     """Return a fleet of size 0 at which requests wait."""
-    return fleet(desired=0, demand=Demanded("lb1", waiting, heard_s), **more)
+    return fleet(desired=0, demand=DemandReport("lb1", waiting, heard_s), **more)
 
 
 def sized(some: Fleet, wish: Sample[Wish] = NONE, now_s: float = NOW_S, by: Rules = RULES) -> Fleet:
@@ -71,20 +71,20 @@ def test_a_ceiling_of_zero_holds_it_asleep() -> None:
 
 def test_refused_requests_wake_one_instance_and_are_no_concurrency() -> None:
     """One client that tries again each 10 ms is refused 79 times: one instance, and no more."""
-    some, _ = obey(fleet(desired=0), Demand("lb1", 0, 79), RULES, now_s=NOW_S, at=AT)
-    assert some.demand == Demanded("lb1", 0, NOW_S, 79)
+    some, _ = apply_command(fleet(desired=0), Demand("lb1", 0, 79), RULES, now_s=NOW_S, at=AT)
+    assert some.demand == DemandReport("lb1", 0, NOW_S, 79)
     view = fleet_view(some, RULES, Signals(), NOW_S)
     assert view.waiting == 0
-    assert Target(Settings(target=0.75)).wanted(view).replicas is None
+    assert TargetPolicy(TargetSettings(target=0.75)).wanted(view).replicas is None
     woken = sized(some)
     assert (woken.desired, woken.decisions[0].reason) == (1, "79 requests were refused at lb1")
-    both = Demanded("lb1", 1, NOW_S, 1)
+    both = DemandReport("lb1", 1, NOW_S, 1)
     assert both.said == "1 request waits and 1 request was refused"
 
 
 def test_a_fleet_that_is_awake_does_not_grow_by_demand() -> None:
     """How many it needs is the policy's to say."""
-    some = fleet(ready(1), demand=Demanded("lb1", 99, NOW_S))
+    some = fleet(ready(1), demand=DemandReport("lb1", 99, NOW_S))
     assert sized(some) is some
 
 
@@ -118,7 +118,7 @@ def test_after_an_hour_asleep_it_still_wakes() -> None:
         some = step(some, RULES, NOW_S + 60.0 * minute, wish=NONE)
     assert not some.instances
     later_s = NOW_S + 3600.0
-    some, _ = obey(some, Demand("lb1", 1), RULES, now_s=later_s, at=at(later_s))
+    some, _ = apply_command(some, Demand("lb1", 1), RULES, now_s=later_s, at=at(later_s))
     some = step(some, RULES, later_s, wish=NONE)
     assert [i.state for i in some.instances] == ["requested"]
     assert some.spec_revision == 1
@@ -178,7 +178,7 @@ def test_demand_never_breaks_a_limit_and_never_takes_away(  # noqa: PLR0917
         pause=Pause(AT + 60.0) if paused else None,
         changed_s=None if cooled_s is None else NOW_S - cooled_s,
     )
-    demand = None if age_s is None else Demanded("lb1", 1, NOW_S - age_s)
+    demand = None if age_s is None else DemandReport("lb1", 1, NOW_S - age_s)
     wish = Known(Wish(wanted, ""))
     without = sized(plain, wish, by=by).desired
     some = sized(attrs.evolve(plain, demand=demand), wish, by=by)
@@ -198,13 +198,15 @@ def test_whatever_goes_wrong_a_request_that_waits_gets_an_instance(seed: int) ->
         world.kind = turn < 200
         if not world.fleet.view.members:
             word = Demand("lb1", 1)
-            world.fleet, done = obey(
+            world.fleet, done = apply_command(
                 world.fleet, word, world.rules, now_s=world.now_s, at=world.now_s
             )
             assert done.spec_revision == 1
         world.step()
         assert world.fleet.desired <= 1
         if turn == 200:
-            world.fleet, _ = obey(world.fleet, Resume(), world.rules, now_s=world.now_s, at=0.0)
+            world.fleet, _ = apply_command(
+                world.fleet, Resume(), world.rules, now_s=world.now_s, at=0.0
+            )
             world.fleet = attrs.evolve(world.fleet, spec_revision=1)
     assert len(world.fleet.view.members) == 1

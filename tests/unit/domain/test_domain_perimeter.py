@@ -37,7 +37,7 @@ def test_what_fits_together_is_no_problem() -> None:
 def test_an_address_that_is_none(address: str, right: str) -> None:
     """Mostly a network of an address was meant; a name could be anybody's tomorrow."""
     (found,) = problems(TrustedProxy("lb1", address, "token", token="env:LB"))
-    assert found.startswith(f"api.trusted_proxies[0].address = '{address}' is no address")
+    assert found.startswith(f"api.trusted_proxies[0].address = '{address}' is neither an address")
     assert right in found
 
 

@@ -5,24 +5,34 @@ from given import AT, NOW_S, RULES, fleet, ready, rules
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tarn.domain import Adapt, Asker, Cause, Command, Down, Drain, PauseScaling, Resume, Scale
-from tarn.domain.enact import enact
+from tarn.domain import (
+    Adapt,
+    Command,
+    Down,
+    Drain,
+    EventCause,
+    PauseScaling,
+    Requester,
+    Resume,
+    Scale,
+)
+from tarn.domain.apply_command import apply_command
+from tarn.domain.apply_plan import apply_plan
 from tarn.domain.epoch import Epoch
 from tarn.domain.events import SEVERITIES, Event, aggregate, event_fields, severity_of
 from tarn.domain.facts import Recovered
 from tarn.domain.fleet import Fleet
 from tarn.domain.memory import begin, saved
-from tarn.domain.obey import obey
 from tarn.domain.plan import Plan
 from tarn.domain.samples import Unknown
 from tarn.domain.sizing import size
 
-OPS = Asker("0123456789abcdef", "ops", "spnego", "10.0.0.5")
-PROGRAM = Asker("fedcba9876543210", "ci", "token", "10.0.0.6")
+OPS = Requester("0123456789abcdef", "ops", "spnego", "10.0.0.5")
+PROGRAM = Requester("fedcba9876543210", "ci", "token", "10.0.0.6")
 
 
-def told(some: Fleet, command: Command, asker: Asker | None = OPS) -> Fleet:
-    return obey(some, command, RULES, now_s=NOW_S, at=AT, asker=asker)[0]
+def told(some: Fleet, command: Command, asker: Requester | None = OPS) -> Fleet:
+    return apply_command(some, command, RULES, now_s=NOW_S, at=AT, asker=asker)[0]
 
 
 def test_each_persons_command_says_who_asked() -> None:
@@ -38,10 +48,10 @@ def test_each_persons_command_says_who_asked() -> None:
         (Down(), "TARN-1203"),
     ):
         after = told(some, command)
-        assert [(e.code, e.cause) for e in after.events] == [(code, Cause(asker=OPS))]
+        assert [(e.code, e.cause) for e in after.events] == [(code, EventCause(asker=OPS))]
     paused = told(some, PauseScaling(60.0), asker=None)
-    assert paused.events[0].cause == Cause()
-    assert told(paused, Resume()).events[-1].cause == Cause(asker=OPS)
+    assert paused.events[0].cause == EventCause()
+    assert told(paused, Resume()).events[-1].cause == EventCause(asker=OPS)
 
 
 def test_a_request_is_followed_to_the_decision_and_what_it_starts() -> None:
@@ -50,11 +60,11 @@ def test_a_request_is_followed_to_the_decision_and_what_it_starts() -> None:
     some = size(some, RULES, Unknown("none"), NOW_S, AT)
     decision = some.decisions[-1]
     assert (decision.number, decision.asker, decision.by) == (1, OPS, "scale")
-    some = enact(some, Plan(launch=1), RULES, NOW_S, AT)
+    some = apply_plan(some, Plan(launch=1), RULES, NOW_S, AT)
     assert [(e.code, e.cause) for e in some.events] == [
-        ("TARN-3820", Cause(None, OPS)),
-        ("TARN-1200", Cause(1, OPS)),
-        ("TARN-1100", Cause(1, OPS)),
+        ("TARN-3820", EventCause(None, OPS)),
+        ("TARN-1200", EventCause(1, OPS)),
+        ("TARN-1100", EventCause(1, OPS)),
     ]
     ended = size(told(some, Down(), PROGRAM), RULES, Unknown("none"), NOW_S, AT)
     assert (ended.decisions[-1].number, ended.decisions[-1].asker) == (2, PROGRAM)
@@ -64,7 +74,7 @@ def test_what_no_size_decided_has_no_decision() -> None:
     """A broken instance is condemned for itself; the order of what happened is kept."""
     some = size(told(fleet(ready(1), ready(2), desired=2), Scale(1)), RULES, Unknown(""), NOW_S, AT)
     step = Plan(condemn=(("w-0001", "silent"),), drain=frozenset({"w-0002"}))
-    after = enact(some, step, RULES, NOW_S, AT)
+    after = apply_plan(some, step, RULES, NOW_S, AT)
     assert [(e.code, e.cause.decision) for e in after.events[2:]] == [
         ("TARN-1108", None),
         ("TARN-1103", 1),
@@ -103,11 +113,11 @@ notes = st.lists(st.tuples(st.sampled_from(("TARN-1105", "TARN-1106")), names, a
 
 
 @given(notes)
-def test_ids_are_unique_and_counts_add_up(entries: list[tuple[str, str, Asker | None]]) -> None:
+def test_ids_are_unique_and_counts_add_up(entries: list[tuple[str, str, Requester | None]]) -> None:
     """Whatever happens in whatever order."""
     some = fleet()
     for code, subject, asker in entries:
-        some = some.note(AT, code, subject, "so", Cause(asker=asker))
+        some = some.note(AT, code, subject, "so", EventCause(asker=asker))
     assert sum(e.count for e in some.events) == len(entries) == sum(some.event_totals.values())
     ids = [e.id for e in some.events]
     assert len(set(ids)) == len(ids)
@@ -116,7 +126,7 @@ def test_ids_are_unique_and_counts_add_up(entries: list[tuple[str, str, Asker | 
 
 def test_the_fields_are_those_of_the_schema() -> None:
     """Nobody's request is null, not an empty one; an unknown code is information."""
-    event = Event("TARN-1105", "w-0001", "crash", 1.0, 2.0, 3, "1-1.7", "1-1", Cause(4, OPS))
+    event = Event("TARN-1105", "w-0001", "crash", 1.0, 2.0, 3, "1-1.7", "1-1", EventCause(4, OPS))
     assert event_fields(event, "w") == {
         "schema": 1,
         "id": "1-1.7",
@@ -137,7 +147,7 @@ def test_the_fields_are_those_of_the_schema() -> None:
             "address": "10.0.0.5",
         },
     }
-    plain = event_fields(attrs.evolve(event, cause=Cause()), "w")
+    plain = event_fields(attrs.evolve(event, cause=EventCause()), "w")
     assert (plain["decision"], plain["request"]) == (None, None)
     assert severity_of("TARN-0000") == "info"
     assert SEVERITIES == ("info", "warning", "alert")

@@ -18,22 +18,22 @@ from given import (
     told,
 )
 
-from tarn.domain import Asked, Instance, State, StubEnded
+from tarn.domain import Instance, InstanceState, Pending, StubEnded
 
 
 def test_the_same_word_twice_changes_nothing() -> None:
     """Whole states: the very same fleet comes back."""
     some = fleet(asked(1), ready(2))
-    once = told(some, Asked(name(1), "hash", "no node is free"), running(2))
+    once = told(some, Pending(name(1), "hash", "no node is free"), running(2))
     assert one(once, 1).reason == "no node is free"
-    assert told(once, Asked(name(1), "hash", "no node is free"), running(2)) is once
+    assert told(once, Pending(name(1), "hash", "no node is free"), running(2)) is once
 
 
 def test_a_process_makes_an_asked_instance_starting() -> None:
     """It has a place now, and the event says where."""
     some = told(fleet(asked(1)), running(1, ranks=2), now_s=NOW_S + 5.0)
     first = one(some, 1)
-    assert (first.state, first.since_s) == (State.STARTING, NOW_S + 5.0)
+    assert (first.state, first.since_s) == (InstanceState.STARTING, NOW_S + 5.0)
     assert (first.endpoint, first.container_id, first.node, first.ranks) == (
         endpoint(1),
         "c1",
@@ -62,23 +62,23 @@ def test_an_instance_of_which_nothing_is_said_is_lost_after_ten_seconds() -> Non
     assert told(some, now_s=NOW_S + 9.9) is some
     assert one(told(some, running(1), now_s=NOW_S + 9.9), 1).missing_s is None
     lost = told(some, now_s=NOW_S + 10.0)
-    assert one(lost, 1).state is State.FAILED
-    assert one(lost, 1).reason == "the runtime knows it no more"
+    assert one(lost, 1).state is InstanceState.FAILED
+    assert one(lost, 1).reason == "the runtime does not know it any more"
 
 
 def test_an_ask_forgives_a_gap_too() -> None:
     """The runtime knows it again."""
     some = told(fleet(starting(1)))
-    back = told(some, Asked(name(1), "hash"))
+    back = told(some, Pending(name(1), "hash"))
     assert one(back, 1).missing_s is None
-    assert one(back, 1).state is State.STARTING
+    assert one(back, 1).state is InstanceState.STARTING
 
 
 def test_a_running_stranger_is_taken_in_only_to_be_stopped() -> None:
     """It is condemned, and its number is never minted again."""
     some = told(fleet(ready(1)), running(1), running(7), running(9))
     assert [i.id for i in some.instances] == [name(1), name(7), name(9)]
-    assert one(some, 7).state is State.DRAINING
+    assert one(some, 7).state is InstanceState.DRAINING
     assert one(some, 7).condemned
     assert some.next_number == 10
     assert codes(some) == ["TARN-1108"] * 2
@@ -97,11 +97,11 @@ def test_an_end_that_nobody_knows_is_old_news() -> None:
     ("instance", "receipt"),
     [
         (
-            attrs.evolve(asked(1), state=State.DRAINING, stop_posted=True),
+            attrs.evolve(asked(1), state=InstanceState.DRAINING, stop_posted=True),
             "cancelled before it started",
         ),
         (
-            starting(1, state=State.DRAINING, stop_posted=True),
+            starting(1, state=InstanceState.DRAINING, stop_posted=True),
             "stopped before it was ready",
         ),
         (
@@ -115,7 +115,7 @@ def test_a_stop_that_was_no_drain_has_a_receipt_of_its_own(
 ) -> None:
     """Nothing was to be finished there."""
     some = told(fleet(instance), ended(1), now_s=NOW_S + 3.0)
-    assert one(some, 1).state is State.STOPPED
+    assert one(some, 1).state is InstanceState.STOPPED
     assert one(some, 1).reason == receipt
     assert codes(some) == ["TARN-1104"]
     assert some.strikes == 0
@@ -126,7 +126,7 @@ def test_a_back_end_that_is_missing_is_not_tried_again() -> None:
     missing = "Invalid argument: unable to find backend library for backend 'onnxruntime', try …"
     lacking = (("net", "UNAVAILABLE", missing), ("echo", "READY", ""))
     some = told(fleet(starting(1, models=lacking)), ended(1))
-    assert "trying again cannot help" in some.halted
+    assert "another attempt cannot help" in some.halted
     other = (("net", "UNAVAILABLE", missing), ("echo", "UNAVAILABLE", "no memory"))
     assert not told(fleet(starting(1, models=other)), ended(1)).halted
     assert not told(fleet(starting(1)), ended(1)).halted
@@ -135,7 +135,7 @@ def test_a_back_end_that_is_missing_is_not_tried_again() -> None:
 def test_an_end_that_was_asked_for_by_an_earlier_master_is_no_failure() -> None:
     """The runtime says that it was expected."""
     some = told(fleet(ready(1)), ended(1, expected=True))
-    assert one(some, 1).state is State.STOPPED
+    assert one(some, 1).state is InstanceState.STOPPED
 
 
 def test_only_the_last_twenty_ends_are_kept() -> None:
@@ -148,9 +148,9 @@ def test_only_the_last_twenty_ends_are_kept() -> None:
 def test_the_receipt_of_a_stop_that_did_not_end_well_says_so() -> None:
     """Triton ends with 0 only when nothing was in flight: anything else is never silent."""
     some = fleet(draining(1, stop_posted=True))
-    said = told(some, ended(1, "a request on them is lost", expected=True, code=1)).ended[-1]
-    assert said.state is State.STOPPED
-    assert said.reason.endswith("; a request on them is lost")
+    said = told(some, ended(1, "requests on them are lost", expected=True, code=1)).ended[-1]
+    assert said.state is InstanceState.STOPPED
+    assert said.reason.endswith("; requests on them are lost")
     well = told(some, ended(1, "stopped as asked", expected=True, code=0)).ended[-1]
     assert "stopped as asked" not in well.reason
 

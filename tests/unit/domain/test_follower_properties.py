@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 from world import World, rules
 
 from tarn.domain import Acknowledge, Applied, Drain, Epoch, Instance, Scale
+from tarn.domain.apply_command import apply_command
 from tarn.domain.fleet import Rules
-from tarn.domain.obey import obey
 from tarn.errors import TarnError
 
 STEPS = 150
@@ -49,7 +49,9 @@ class Follower:
         sessions = tuple(self.said.items())
         applied = Applied("lb", epoch, revision, world.now_s, sessions=sessions)
         word = Acknowledge(applied, LEASE_S)
-        world.fleet, _ = obey(world.fleet, word, world.rules, now_s=world.now_s, at=world.now_s)
+        world.fleet, _ = apply_command(
+            world.fleet, word, world.rules, now_s=world.now_s, at=world.now_s
+        )
 
 
 def command(world: World) -> None:
@@ -58,7 +60,9 @@ def command(world: World) -> None:
     ask = Scale(world.chance.randrange(0, 6))
     try:
         what = Drain(some.id) if some and world.chance.random() < 0.3 else ask
-        world.fleet, _ = obey(world.fleet, what, world.rules, now_s=world.now_s, at=world.now_s)
+        world.fleet, _ = apply_command(
+            world.fleet, what, world.rules, now_s=world.now_s, at=world.now_s
+        )
     except TarnError:
         world.refused += 1
 
@@ -92,7 +96,7 @@ def test_nothing_is_stopped_while_a_living_follower_may_send_to_it(seed: int) ->
         world.step()
         stops = {i.id: i for i in world.fleet.instances if i.stop_posted}
         for id_ in stops.keys() - posted:
-            stray = stops[id_].reason.startswith("it runs, though")
+            stray = stops[id_].reason.startswith("it runs although")
             heard = world.fleet.followers.get("lb")
             assert stray or id_ not in lb.table or heard is None or heard.lost
             assert not held_open(world, lb, stops[id_])

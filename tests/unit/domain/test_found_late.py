@@ -19,7 +19,7 @@ from given import (
 )
 from given import step as after
 
-from tarn.domain import Applied, Endpoint, Fact, Recovered, Running, State
+from tarn.domain import Applied, Endpoint, Fact, InstanceState, Recovered, Running
 from tarn.domain.fleet import Fleet, FollowerState
 from tarn.domain.follow_up import acknowledged, publish_view, withdrawals
 from tarn.domain.memory import begin, saved
@@ -40,7 +40,7 @@ def test_one_found_late_is_taken_over_as_at_the_start() -> None:
     """Starting, adopted, unprobed; its number is never minted again; the event says it."""
     some = told(fleet(ready(1), desired=2), running(1), late(7))
     found = one(some, 7)
-    assert (found.state, found.adopted, found.condemned) == (State.STARTING, True, False)
+    assert (found.state, found.adopted, found.condemned) == (InstanceState.STARTING, True, False)
     assert (found.container_id, found.endpoint, found.since_s) == ("c7", running(7).endpoint, NOW_S)
     assert some.unprobed == {name(7)}
     assert some.next_number == 8
@@ -54,7 +54,7 @@ def test_the_view_is_incomplete_until_it_has_answered() -> None:
     assert (some.view.complete, some.view.revision) == (False, 6)
     read = (reading(1, NOW_S + 1.0), reading(7, NOW_S + 1.0))
     some = after(some, RULES, NOW_S + 1.0, (running(1), late(7)), *read)
-    assert one(some, 7).state is State.READY
+    assert one(some, 7).state is InstanceState.READY
     assert some.view.complete
     assert [m.instance_id for m in some.view.members] == [name(1), name(7)]
 
@@ -71,10 +71,10 @@ def test_one_that_never_answers_holds_the_view_for_half_a_minute_from_when_it_wa
 def test_one_too_many_is_drained_and_not_condemned() -> None:
     """Whoever still sends to it loses nothing."""
     some = step(fleet(ready(1), desired=1), NOW_S, running(1), late(7))
-    assert one(some, 7).state is State.DRAINING
+    assert one(some, 7).state is InstanceState.DRAINING
     assert not one(some, 7).condemned
     assert not one(some, 7).stop_posted
-    assert one(some, 1).state is State.READY
+    assert one(some, 1).state is InstanceState.READY
 
 
 def test_one_that_this_master_gave_up_stays_given_up() -> None:
@@ -82,7 +82,7 @@ def test_one_that_this_master_gave_up_stays_given_up() -> None:
     gone = told(fleet(draining(7, stop_posted=True)), ended(7))
     some = told(gone, late(7))
     again = next(i for i in some.instances if i.id == name(7))
-    assert again.state is State.DRAINING
+    assert again.state is InstanceState.DRAINING
     assert again.condemned
 
 
@@ -110,15 +110,15 @@ def test_who_had_not_left_everywhere_leaves_anew_when_the_view_becomes_incomplet
 # A place that will be taken.
 
 
-@pytest.mark.parametrize("first", [ready(1), ready(1, state=State.STARTING, ready_s=None)])
+@pytest.mark.parametrize("first", [ready(1), ready(1, state=InstanceState.STARTING, ready_s=None)])
 def test_an_instance_whose_place_will_be_taken_is_drained_and_replaced_at_once(first: Any) -> None:
     """The replacement is asked for in the same tick; the event tells why."""
     notice = running(1, leaving="preempted by queue 'prod'")
     some = after(fleet(first), RULES, NOW_S, (notice,), reading(1))
     leaving = one(some, 1)
-    assert (leaving.state, leaving.evicted) == (State.DRAINING, True)
+    assert (leaving.state, leaving.evicted) == (InstanceState.DRAINING, True)
     assert leaving.reason == "its place will be taken: preempted by queue 'prod'"
-    assert one(some, 2).state is State.REQUESTED
+    assert one(some, 2).state is InstanceState.REQUESTED
     assert codes(some) == ["TARN-1113", "TARN-1100"]
     assert some.events[0].message == "preempted by queue 'prod'"
 
@@ -130,7 +130,7 @@ def test_a_notice_that_is_taken_back_and_comes_again_changes_nothing() -> None:
         now_s = NOW_S + 0.1 * second
         facts = (running(1, leaving=leaving), running(2))
         some = after(some, RULES, now_s, facts, reading(1, now_s))
-    assert one(some, 1).state is State.DRAINING
+    assert one(some, 1).state is InstanceState.DRAINING
     assert len(some.instances) == 2
     assert codes(some).count("TARN-1113") == 1
 
@@ -157,7 +157,7 @@ def test_the_receipt_says_why_it_left() -> None:
         "its place will be taken: preempted"
     )
     too_late = told(some, ended(1, "preempted by the scheduler"))
-    assert one(too_late, 1).state is State.FAILED
+    assert one(too_late, 1).state is InstanceState.FAILED
     assert one(too_late, 1).reason == (
         "preempted by the scheduler, while it drained (its place will be taken: preempted)"
     )
@@ -169,19 +169,21 @@ def test_the_next_master_goes_on_draining_it() -> None:
     some = told(fleet(ready(1)), running(1, leaving="preempted"))
     state = saved(some, 0.0)
     from_it = begin(some.epoch, state, Recovered((late(1),)), RULES, now_s=NOW_S, at=NOW_S)
-    assert (one(from_it, 1).state, one(from_it, 1).evicted) == (State.DRAINING, True)
+    assert (one(from_it, 1).state, one(from_it, 1).evicted) == (InstanceState.DRAINING, True)
 
 
 def test_one_found_late_whose_place_will_be_taken_is_drained_at_once() -> None:
     """It is not probed, since it will not serve."""
     some = told(fleet(ready(1)), running(1), late(7, leaving="the node is decommissioned"))
-    assert one(some, 7).state is State.DRAINING
+    assert one(some, 7).state is InstanceState.DRAINING
     assert some.unprobed == frozenset()
 
 
 def test_a_notice_with_the_first_word_of_a_place_drains_too() -> None:
     """It was asked for, and its place goes before it starts."""
-    requested = ready(1, state=State.REQUESTED, endpoint=None, container_id=None, ready_s=None)
+    requested = ready(
+        1, state=InstanceState.REQUESTED, endpoint=None, container_id=None, ready_s=None
+    )
     some = told(fleet(requested), running(1, leaving="preempted"))
-    assert one(some, 1).state is State.DRAINING
+    assert one(some, 1).state is InstanceState.DRAINING
     assert one(some, 1).endpoint == Endpoint("h", 3, 4, 5)

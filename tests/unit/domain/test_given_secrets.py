@@ -5,13 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tarn.domain import Secret
-from tarn.domain.given_secrets import Held, environ, problems, variables
+from tarn.domain.given_secrets import StoredSecret, environ, problems, variables
 
 NAMES = st.text("abcXYZ_09", min_size=1).filter(lambda text: not text[0].isdigit())
 
 
-def held(name: str, *names: str, value: str = "v", where: str = "secrets[0]") -> Held:
-    return Held(where, name, names, Secret(value))
+def held(name: str, *names: str, value: str = "v", where: str = "secrets[0]") -> StoredSecret:
+    return StoredSecret(where, name, names, Secret(value))
 
 
 @pytest.mark.parametrize(
@@ -54,8 +54,8 @@ def test_no_variable_is_ever_given_twice(pairs: list[tuple[str, str]], env: set[
 @pytest.mark.parametrize(
     ("those", "said"),
     [
-        ([held("a", "A-B")], "'a' would become 'A-B', which is no name of a variable"),
-        ([held("a", "")], "'a' would become '', which is no name of a variable"),
+        ([held("a", "A-B")], "'a' would become 'A-B', which is not a valid variable name"),
+        ([held("a", "")], "'a' would become '', which is not a valid variable name"),
         ([held("a", "A", value="x\0y")], "'a' has a byte 0 in it"),
         ([held("a", "A", value="x" * 131_072)], "'a' is too long"),
         ([held("a", "A"), held("b", "A")], "'a' and 'b' would both become A"),
@@ -63,7 +63,9 @@ def test_no_variable_is_ever_given_twice(pairs: list[tuple[str, str]], env: set[
         ([held("a", "SET")], "'a' would become SET, which triton.env sets, too"),
     ],
 )
-def test_what_cannot_be_given_is_said_without_its_value(those: list[Held], said: str) -> None:
+def test_what_cannot_be_given_is_said_without_its_value(
+    those: list[StoredSecret], said: str
+) -> None:
     """Place and name are told; a value never is."""
     ((where, found),) = problems(those, {"SET": "x"})
     assert where == those[-1].where

@@ -5,10 +5,10 @@ import pytest
 from given import AT, NOW_S, at, codes, fleet, gone, one, ready, rules, running, silent, step
 from given import reading as answers
 
-from tarn.domain import Resume, State
+from tarn.domain import InstanceState, Resume
+from tarn.domain.apply_command import apply_command
 from tarn.domain.fleet import Fleet
 from tarn.domain.guard import guard
-from tarn.domain.obey import obey
 
 RULES = rules()
 FOUR = (1, 2, 3, 4)
@@ -68,7 +68,7 @@ def test_what_is_certainly_gone_is_no_reason_to_doubt_the_observer() -> None:
 def test_a_frozen_fleet_replaces_nobody_who_is_only_silent() -> None:
     """Long after ``replace_after`` all four are still there, unmarked and in the view."""
     some = after_silence(299.9)
-    assert [i.state for i in some.instances] == [State.READY] * 4
+    assert [i.state for i in some.instances] == [InstanceState.READY] * 4
     assert len(some.view.members) == 4
 
 
@@ -102,7 +102,7 @@ def test_five_minutes_thaw_and_then_the_silent_are_replaced() -> None:
 
 def test_resume_thaws_at_once() -> None:
     """A person knows better than the guard."""
-    some, done = obey(after_silence(40.0), Resume(), RULES, now_s=NOW_S + 40.0, at=AT)
+    some, done = apply_command(after_silence(40.0), Resume(), RULES, now_s=NOW_S + 40.0, at=AT)
     assert done.message == "resumed"
     some = step(some, RULES, NOW_S + 41.0, FACTS, *(silent(n) for n in FOUR))
     assert all(one(some, n).condemned for n in FOUR)

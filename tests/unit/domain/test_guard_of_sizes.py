@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from tarn.domain import Known, Pause, Sample, Unknown, Wish
 from tarn.domain.fleet import Fleet, Rules
-from tarn.domain.held import Held, Hold
-from tarn.domain.lookback import Lookback, Past
+from tarn.domain.lookback import Lookback, PastSize
+from tarn.domain.size_holds import Hold, SizeHold
 from tarn.domain.sizing import SILENCE_S, judge, size
 from tarn.domain.spec import ReplicasSpec, ScalingSpec, WindowSpec
 
@@ -118,7 +118,9 @@ def test_a_calm_growth_waits_for_the_cooldown() -> None:
             assert reached == (4 if more_s < 60.0 else asked.value.replicas)  # type: ignore[union-attr]
 
 
-def verdict(some: Fleet, by: Rules, asked: Wish, now_s: float = NOW_S) -> tuple[int, list[Held]]:
+def verdict(
+    some: Fleet, by: Rules, asked: Wish, now_s: float = NOW_S
+) -> tuple[int, list[SizeHold]]:
     judged = judge(some, by, asked, now_s)
     return judged.desired, list(judged.held)
 
@@ -126,7 +128,7 @@ def verdict(some: Fleet, by: Rules, asked: Wish, now_s: float = NOW_S) -> tuple[
 def test_a_verdict_names_everything_that_holds() -> None:
     """With when it lets go, if the wish stays."""
     by = rules(scaling=ScalingSpec(cooldown_s=60.0, up=WindowSpec(30.0)), ceiling=6)
-    some = new(3, changed_s=NOW_S - 20.0, lookback=Lookback(None, (Past(4, NOW_S - 10.0),)))
+    some = new(3, changed_s=NOW_S - 20.0, lookback=Lookback(None, (PastSize(4, NOW_S - 10.0),)))
     size_now, held = verdict(some, by, Wish(12, "so"))
     assert size_now == 3
     assert [(each.by, each.until_s) for each in held] == [

@@ -7,27 +7,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tarn.domain.counters import Counters
-from tarn.domain.history import COLUMNS, GRAINS, Grain, History, Look, Mean
+from tarn.domain.history import COLUMNS, GRAINS, FleetHistory, Grain, HistorySample, Mean
 
 AT = 1_764_201_600.0
 SMALL = (Grain(10, 6), Grain(60, 4))
 
 
-def seen(at: float, requests: float | None = None, **changes: object) -> Look:
+def seen(at: float, requests: float | None = None, **changes: object) -> HistorySample:
     """A look at one ready instance that counted so many requests, 2 ms each."""
     counters = None if requests is None else Counters(requests, 0.0, requests * 2000)
     plain: dict[str, object] = {"desired": 1, "ready": 1, "running": 1}
-    return Look(at, **{**plain, "counted": {"a-0001": counters}, **changes})  # type: ignore[arg-type]
+    return HistorySample(at, **{**plain, "counted": {"a-0001": counters}, **changes})  # type: ignore[arg-type]
 
 
-def rows(history: History, since: float = 0.0) -> list[dict[str, float | None]]:
+def rows(history: FleetHistory, since: float = 0.0) -> list[dict[str, float | None]]:
     """The rows of the finest grain, by name."""
     return [dict(zip(COLUMNS, row, strict=True)) for row in history.grains[0].since(since)]
 
 
 def test_a_step_has_the_last_sizes_the_mean_load_and_the_rate_of_its_requests() -> None:
     """Ten looks of ten more requests each are ten a second, 2 ms long."""
-    history = History()
+    history = FleetHistory()
     for second in range(10):
         history = history.looked(
             seen(AT + second, 10.0 * second, desired=1 + second, load=second / 10, queue=4.0)
@@ -48,32 +48,32 @@ def test_a_step_has_the_last_sizes_the_mean_load_and_the_rate_of_its_requests() 
 
 def test_what_is_not_known_is_none_and_never_zero() -> None:
     """A first look tells no rate, and a ready instance that counts nothing tells none at all."""
-    first = rows(History().looked(seen(AT, 5.0)))[0]
+    first = rows(FleetHistory().looked(seen(AT, 5.0)))[0]
     assert [first[name] for name in ("load", "queue", "requests_per_s", "latency_ms")] == [None] * 4
-    silent = History().looked(seen(AT, None)).looked(seen(AT + 1, None))
+    silent = FleetHistory().looked(seen(AT, None)).looked(seen(AT + 1, None))
     assert rows(silent)[0]["requests_per_s"] is None
     nobody = {"ready": 0, "running": 0, "counted": {}}
-    asleep = History().looked(seen(AT, **nobody)).looked(seen(AT + 1, **nobody))  # type: ignore[arg-type]
+    asleep = FleetHistory().looked(seen(AT, **nobody)).looked(seen(AT + 1, **nobody))  # type: ignore[arg-type]
     assert rows(asleep)[0]["requests_per_s"] == 0.0
 
 
 def test_counters_that_begin_anew_lose_nothing_and_never_count_backwards() -> None:
     """A Triton that was started again in its place counts from zero."""
-    history = History().looked(seen(AT, 100.0)).looked(seen(AT + 1, 7.0))
+    history = FleetHistory().looked(seen(AT, 100.0)).looked(seen(AT + 1, 7.0))
     assert rows(history)[0]["requests_per_s"] == 7.0
 
 
 def test_an_instance_that_was_silent_for_a_while_is_counted_when_it_answers_again() -> None:
     """What it did meanwhile is not lost, and one that is gone is forgotten."""
-    history = History().looked(seen(AT, 10.0)).looked(seen(AT + 1, None))
+    history = FleetHistory().looked(seen(AT, 10.0)).looked(seen(AT + 1, None))
     history = history.looked(seen(AT + 2, 14.0))
     assert rows(history)[0]["requests_per_s"] == 4.0  # the second without a number does not count
-    assert History().looked(seen(AT, 1.0)).looked(seen(AT + 1, counted={})).counted == {}
+    assert FleetHistory().looked(seen(AT, 1.0)).looked(seen(AT + 1, counted={})).counted == {}
 
 
 def test_steps_without_a_look_are_there_without_numbers_and_nothing_is_counted_over_them() -> None:
     """A master was away for half a minute, and another one for an hour."""
-    history = History().looked(seen(AT, 0.0)).looked(seen(AT + 35, 35.0))
+    history = FleetHistory().looked(seen(AT, 0.0)).looked(seen(AT + 35, 35.0))
     assert [row["at"] for row in rows(history)] == [AT, AT + 10, AT + 20, AT + 30]
     assert set(list(rows(history)[1].values())[1:]) == {None}
     history = history.looked(seen(AT + 3635, 90.0))
@@ -82,7 +82,7 @@ def test_steps_without_a_look_are_there_without_numbers_and_nothing_is_counted_o
 
 def test_a_clock_that_was_set_back_takes_the_rows_of_its_future_with_it() -> None:
     """What comes is in order, and is seen at once."""
-    history = History(SMALL)
+    history = FleetHistory(SMALL)
     for second in range(40):
         history = history.looked(seen(AT + second, 1.0))
     history = history.looked(seen(AT + 12, 1.0, desired=9))
@@ -92,7 +92,7 @@ def test_a_clock_that_was_set_back_takes_the_rows_of_its_future_with_it() -> Non
 
 def test_the_finest_grain_that_reaches_so_far_is_taken() -> None:
     """Three hours, a day, two weeks; who asks for more gets what there is."""
-    steps = [History().grain(hours * 3600).step_s for hours in (0.1, 3, 4, 24, 25, 336, 9999)]
+    steps = [FleetHistory().grain(hours * 3600).step_s for hours in (0.1, 3, 4, 24, 25, 336, 9999)]
     assert steps == [10, 10, 60, 60, 600, 600, 600]
     assert [(g.step_s * g.keep) // 3600 for g in GRAINS] == [3, 24, 336]
 
@@ -111,7 +111,7 @@ def test_whatever_the_clock_and_the_counters_do_rows_are_few_even_and_finite(
     looks: list[tuple[float, float | None, float | None]],
 ) -> None:
     """Memory is bounded, steps are in order and evenly spaced, no rate is negative or infinite."""
-    history, at = History(SMALL), AT
+    history, at = FleetHistory(SMALL), AT
     for step_s, requests, load in looks:
         at += step_s
         history = history.looked(seen(at, requests, load=load))
@@ -131,7 +131,7 @@ def test_whatever_the_clock_and_the_counters_do_rows_are_few_even_and_finite(
 @given(st.lists(st.floats(0, 1000), min_size=2, max_size=50))
 def test_the_requests_of_all_steps_together_are_what_was_counted(growths: list[float]) -> None:
     """Rates times their seconds give the counter back."""
-    history, total = History((Grain(10, 1000),)), 0.0
+    history, total = FleetHistory((Grain(10, 1000),)), 0.0
     history = history.looked(seen(AT, 0.0))
     for number, growth in enumerate(growths, 1):
         total += growth

@@ -7,17 +7,17 @@ from given import AT, EPOCH, NOW_S, at, codes, draining, fleet, name, one, ready
 from tarn.domain import (
     Acknowledge,
     Applied,
-    Asker,
     Decision,
     Epoch,
+    InstanceState,
     Pause,
     Recovered,
+    Requester,
     SavedState,
-    State,
 )
+from tarn.domain.apply_command import apply_command
 from tarn.domain.fleet import Fleet, FollowerState, Rules
 from tarn.domain.memory import begin, saved
-from tarn.domain.obey import obey
 from tarn.domain.spec import ReplicasSpec
 from tarn.errors import RefusedError
 
@@ -86,7 +86,7 @@ def test_drains_go_on_with_their_original_time() -> None:
         draining(4, stop_posted=True),
     )
     after = begun(saved(some, PAST_S), 1, 2, 3, 4)
-    assert [i.state for i in after.instances] == [State.DRAINING] * 4
+    assert [i.state for i in after.instances] == [InstanceState.DRAINING] * 4
     assert (one(after, 1).since_s, one(after, 1).reason) == (NOW_S - 4.0, "not needed any more")
     assert one(after, 2).condemned
     assert one(after, 3).evicted
@@ -98,7 +98,7 @@ def test_what_served_starts_again_until_it_has_been_probed() -> None:
     """The view is incomplete as long; the recovery is told for each."""
     after = begun(saved(fleet(ready(1), draining(2)), PAST_S), 1, 2)
     first = one(after, 1)
-    assert (first.state, first.since_s, first.adopted) == (State.STARTING, LATER_S, True)
+    assert (first.state, first.since_s, first.adopted) == (InstanceState.STARTING, LATER_S, True)
     assert after.unprobed == {name(1)}
     assert (after.view.complete, after.view.members) == (False, ())
     assert codes(after) == ["TARN-1002", "TARN-1004", "TARN-1004"]
@@ -154,8 +154,10 @@ def test_the_name_of_a_follower_is_kept_for_its_principal_over_a_restart() -> No
     word = Acknowledge(Applied("lb", after.epoch, 1, AT))
     given = {"now_s": LATER_S, "at": AT}
     with pytest.raises(RefusedError, match="belongs to the trusted proxy lb1"):
-        obey(after, word, RULES, asker=Asker("r", "carol", "spnego"), **given)
-    back, _ = obey(after, word, RULES, asker=Asker("r", "lb1", "trusted-proxy"), **given)
+        apply_command(after, word, RULES, asker=Requester("r", "carol", "spnego"), **given)
+    back, _ = apply_command(
+        after, word, RULES, asker=Requester("r", "lb1", "trusted-proxy"), **given
+    )
     assert back.followers["lb"].came
 
 

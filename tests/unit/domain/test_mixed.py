@@ -8,7 +8,7 @@ from given import NOW_S, RULES, fleet, read, reading, ready, running, starting, 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tarn.control.troubles import of_fleet
+from tarn.control.issues import of_fleet
 from tarn.domain import ModelState
 from tarn.domain.fleet import Fleet
 from tarn.domain.mixed import mixture
@@ -41,7 +41,7 @@ def test_another_version_is_told_with_the_way_out() -> None:
     assert (found.said, found.missing) == (said, False)
     (trouble,) = of_fleet(some, RULES, NOW_S + 10.0)
     assert (trouble.code, trouble.subject) == ("TARN-1147", "w")
-    assert trouble.said.startswith(f"instances serve different things: {said}. `tarn drain`")
+    assert trouble.said.startswith(f"instances serve different models: {said}. `tarn drain`")
     assert standing(some, RULES, NOW_S + 10.0) == ("ready", "")
 
 

@@ -2,11 +2,11 @@
 
 import pytest
 
-from tarn.domain.model_totals import ModelLooks, ModelRates, ModelTotals
+from tarn.domain.model_totals import ModelRates, ModelTotals, ModelTotalsHistory
 
 
-def looks(*totals: ModelTotals, step_s: float = 1.0) -> ModelLooks:
-    made = ModelLooks()
+def looks(*totals: ModelTotals, step_s: float = 1.0) -> ModelTotalsHistory:
+    made = ModelTotalsHistory()
     for second, total in enumerate(totals):
         made = made.looked(second * step_s, {"echo": total}, 0)
     return made
@@ -33,7 +33,7 @@ def test_where_nothing_ended_there_is_no_latency() -> None:
 
 def test_a_model_that_appears_counts_from_zero_and_one_that_was_forgotten_is_unknown() -> None:
     """Its totals began at 0; lower ones than before are those of another life."""
-    some = ModelLooks().looked(0.0, {}, 0).looked(2.0, {"echo": ModelTotals(4.0)}, 0)
+    some = ModelTotalsHistory().looked(0.0, {}, 0).looked(2.0, {"echo": ModelTotals(4.0)}, 0)
     assert some.rates("echo").requests_per_s == pytest.approx(2.0)
     assert looks(ModelTotals(5.0), ModelTotals(1.0)).rates("echo") == ModelRates()
 
@@ -43,4 +43,4 @@ def test_only_the_last_seconds_are_kept() -> None:
     made = looks(*(ModelTotals(float(n)) for n in range(60)))
     assert len(made.looks) == 11
     assert made.rates("echo").requests_per_s == pytest.approx(1.0)
-    assert (made.due(59.5), made.due(60.0), ModelLooks().due(0.0)) == (False, True, True)
+    assert (made.due(59.5), made.due(60.0), ModelTotalsHistory().due(0.0)) == (False, True, True)

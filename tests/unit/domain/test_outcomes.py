@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tarn.domain import Known, Reading
-from tarn.domain.outcomes import Grown, OutcomeHistory, RequestCounts, grown
+from tarn.domain.outcomes import OutcomeGrowth, OutcomeHistory, RequestCounts, grown
 
 
 def read(now_s: float, **models: RequestCounts) -> dict[str, Reading]:
@@ -22,14 +22,16 @@ def looks(*rows: tuple[float, RequestCounts], window_s: float = 30.0) -> Outcome
 
 
 def test_counters_that_fell_began_again_at_zero() -> None:
-    assert grown(RequestCounts(90, 9), RequestCounts(3, 1)) == Grown(3, 1)
-    assert grown(RequestCounts(90, 9), RequestCounts(93, 10, compute_us=5.0)) == Grown(3, 1, 5.0)
+    assert grown(RequestCounts(90, 9), RequestCounts(3, 1)) == OutcomeGrowth(3, 1)
+    assert grown(RequestCounts(90, 9), RequestCounts(93, 10, compute_us=5.0)) == OutcomeGrowth(
+        3, 1, 5.0
+    )
 
 
 def test_the_shortest_span_with_enough_requests_speaks() -> None:
     history = looks(*((float(s), RequestCounts(10.0 * s, 0.0)) for s in range(21)))
     place, one = history.enough("w-0001", "echo", 0.0, 20.0)
-    assert one == Grown(20.0, 0.0)
+    assert one == OutcomeGrowth(20.0, 0.0)
     assert history.looks[place].at_s == 18.0
     assert history.enough("w-0001", "echo", 0.0, 1000.0) == (0, None)
     assert history.enough("w-0001", "echo", 20.0, 5.0) == (0, None), (
@@ -110,7 +112,7 @@ def test_what_an_instance_did_while_nobody_could_read_it_is_not_held_against_it(
     for now_s, completed in ((11.0, 95.0), (12.0, 120.0)):
         outcome = RequestCounts(completed, 400.0)
         history = history.looked(read(now_s, echo=outcome), now_s, 30.0)
-    assert history.enough("w-0001", "echo", 0.0, 20.0)[1] == Grown(25.0, 0.0)
+    assert history.enough("w-0001", "echo", 0.0, 20.0)[1] == OutcomeGrowth(25.0, 0.0)
     assert history.enough("w-0001", "echo", 0.0, 30.0)[1] is None
 
 

@@ -5,13 +5,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tarn.domain import FleetView, Instance, Known, Limits, Reading, Sample, State, Unknown
+from tarn.domain import FleetView, Instance, InstanceState, Known, Limits, Reading, Sample, Unknown
 from tarn.domain.plugin_signals import PluginSignals
-from tarn.domain.signals import KEEP, Kept, Samples, Signals
+from tarn.domain.signals import KEEP, Samples, Signals, SignalSelection
 from tarn.testing.strategies import histories
 
-READY = Instance("fleet-0001", "hash", State.READY)
-OTHER = Instance("fleet-0002", "hash", State.READY)
+READY = Instance("fleet-0001", "hash", InstanceState.READY)
+OTHER = Instance("fleet-0002", "hash", InstanceState.READY)
 
 
 def said(value: float | Unknown, at_s: float, id_: str = "fleet-0001") -> dict[str, Reading]:
@@ -26,7 +26,7 @@ def look(signals: Signals, now_s: float, *readings: dict[str, Reading]) -> Signa
     return signals.looked(instances, every, now_s, oldest_s=7.0)
 
 
-BY_NAME = Signals(kept=Kept(metrics={"vllm:waiting": "vllm:waiting", "metric/x": "x"}))
+BY_NAME = Signals(kept=SignalSelection(metrics={"vllm:waiting": "vllm:waiting", "metric/x": "x"}))
 
 
 def test_a_metric_of_triton_is_its_sum_over_the_fleet() -> None:
@@ -55,7 +55,7 @@ def test_samples_are_kept_only_for_who_reads_them() -> None:
 
 def test_samples_go_back_as_far_as_was_asked() -> None:
     """One row for each scrape, oldest first; a scrape that is seen twice is one row."""
-    seen = Signals(kept=Kept(samples_s=3.0))
+    seen = Signals(kept=SignalSelection(samples_s=3.0))
     for second in range(10, 20):
         reading = said(float(second), float(second))
         seen = look(seen, float(second), reading)
@@ -68,7 +68,7 @@ def test_samples_go_back_as_far_as_was_asked() -> None:
 
 def test_an_instance_without_news_has_no_samples() -> None:
     """Never scraped, or so long ago that it says nothing of now."""
-    kept = Signals(kept=Kept(samples_s=3.0))
+    kept = Signals(kept=SignalSelection(samples_s=3.0))
     assert look(kept, 10.0).samples == {"fleet-0001": ()}
     old = said(1.0, 10.0)
     assert look(look(kept, 10.0, old), 18.0, old).samples == {"fleet-0001": ()}
@@ -76,7 +76,7 @@ def test_an_instance_without_news_has_no_samples() -> None:
 
 def test_the_samples_of_what_is_gone_are_forgotten() -> None:
     """Ids are never used again."""
-    seen = look(Signals(kept=Kept(samples_s=9.0)), 10.0, said(1.0, 10.0))
+    seen = look(Signals(kept=SignalSelection(samples_s=9.0)), 10.0, said(1.0, 10.0))
     assert set(look(seen, 11.0, said(1.0, 11.0, "fleet-0002")).samples) == {"fleet-0002"}
 
 
@@ -101,9 +101,9 @@ def test_what_makes_sense_is_passed_on(answer: object) -> None:
         (ValueError("no"), "the signal mine raised ValueError: no"),
         (3.0, "the signal mine answered float, neither Known nor Unknown"),
         (None, "the signal mine answered NoneType, neither Known nor Unknown"),
-        (Known(float("nan")), "the signal mine says nan, which is no finite number"),
-        (Known("3"), "the signal mine says '3', which is no finite number"),
-        (Known(True), "the signal mine says True, which is no finite number"),
+        (Known(float("nan")), "the signal mine says nan, which is not a finite number"),
+        (Known("3"), "the signal mine says '3', which is not a finite number"),
+        (Known(True), "the signal mine says True, which is not a finite number"),
     ],
 )
 def test_nonsense_is_unknown_with_what_it_was(answer: object, reason: str) -> None:

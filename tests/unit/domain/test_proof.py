@@ -6,10 +6,10 @@ from given import AT, NOW_S, codes, draining, fleet, name, one, read, reading, r
 from given import step as ticked
 
 from tarn.domain import Instance, Known, ModelState, Sample, Unknown
-from tarn.domain.draining import Drain
-from tarn.domain.enact import enact
+from tarn.domain.apply_plan import apply_plan
+from tarn.domain.draining import DrainProgress
 from tarn.domain.fleet import FollowerState
-from tarn.domain.outlook import Prospect, Waits, prospect
+from tarn.domain.outlook import Prospect, WaitsFor, prospect
 from tarn.domain.plan import Plan, plan
 from tarn.domain.spec import ModelsSpec
 
@@ -26,7 +26,7 @@ def left(**more: object) -> Instance:
 
 
 def asked(unloaded: Sample[bool], **more: object) -> Instance:
-    return left(drain=attrs.evolve(Drain().unload(NOW_S), unloaded=unloaded), **more)
+    return left(drain=attrs.evolve(DrainProgress().unload(NOW_S), unloaded=unloaded), **more)
 
 
 def step(instance: Instance, now_s: float = NOW_S, **more: object) -> Plan:
@@ -98,15 +98,15 @@ def test_there_is_no_way_back_once_it_was_asked() -> None:
 
 def test_a_take_back_forgets_the_drain() -> None:
     """The next one counts anew."""
-    some = fleet(left(drain=Drain(succeeded=9.0)), desired=1)
-    some = enact(some, Plan(take_back=ONE), EXPLICIT, NOW_S, AT)
+    some = fleet(left(drain=DrainProgress(succeeded=9.0)), desired=1)
+    some = apply_plan(some, Plan(take_back=ONE), EXPLICIT, NOW_S, AT)
     assert one(some, 1).drain is None
 
 
 def test_while_it_unloads_that_is_waited_for() -> None:
     """`tarn why` says so, with the limit."""
     some = fleet(asked(Known(value=False)), desired=0)
-    assert prospect(one(some, 1), some, EXPLICIT) == Prospect(Waits.UNLOAD, NOW_S + 17.0)
+    assert prospect(one(some, 1), some, EXPLICIT) == Prospect(WaitsFor.UNLOAD, NOW_S + 17.0)
 
 
 def test_a_model_that_was_unloaded_for_a_drain_is_no_news() -> None:

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from world import Process, World, rules
 
 from tarn.domain import Drain, Instance, Known, ModelState, Reading, Scale, Unknown
-from tarn.domain.obey import obey
+from tarn.domain.apply_command import apply_command
 from tarn.domain.spec import ModelsSpec
 from tarn.errors import TarnError
 
@@ -60,7 +60,9 @@ def command(world: World) -> None:
     drain = Drain(some.id) if some and world.chance.random() < 0.3 else None
     what = drain or Scale(world.chance.randrange(0, 6))
     try:
-        world.fleet, _ = obey(world.fleet, what, world.rules, now_s=world.now_s, at=world.now_s)
+        world.fleet, _ = apply_command(
+            world.fleet, what, world.rules, now_s=world.now_s, at=world.now_s
+        )
     except TarnError:
         world.refused += 1
 

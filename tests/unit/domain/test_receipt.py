@@ -22,15 +22,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tarn.domain import Epoch, Instance, Known, Reading, Recovered, Sample, Unknown
-from tarn.domain.draining import Counts, Drain
-from tarn.domain.enact import enact
+from tarn.domain.apply_plan import apply_plan
+from tarn.domain.draining import Counts, DrainProgress
 from tarn.domain.fleet import FollowerState
 from tarn.domain.memory import begin, saved
 from tarn.domain.plan import Plan
 from tarn.domain.spec import DiscoverySpec
 
 RULES = rules()
-QUIET = Drain(Counts(100.0, 3.0), Counts(112.0, 3.0), 12.0, cut=0)
+QUIET = DrainProgress(Counts(100.0, 3.0), Counts(112.0, 3.0), 12.0, cut=0)
 NONE = Known(0.0)
 LATE = Unknown("no answer for 2 s")
 
@@ -62,7 +62,7 @@ def over(instance: Instance, **more: object) -> tuple[str, str, str]:
             "12 requests in 3.1 s, 0 lost, at least 1 cut at drain.timeout",
         ),
         (attrs.evolve(QUIET, cut=None), "12 requests in 3.1 s, 0 lost, cut unknown"),
-        (Drain(cut=0), "requests unknown in 3.1 s, lost unknown, 0 cut"),
+        (DrainProgress(cut=0), "requests unknown in 3.1 s, lost unknown, 0 cut"),
         (None, "requests unknown in 3.1 s, lost unknown, cut unknown"),
         (
             attrs.evolve(QUIET, acknowledged=(("haproxy@lb", "3.88"),)),
@@ -86,13 +86,15 @@ def over(instance: Instance, **more: object) -> tuple[str, str, str]:
         (
             attrs.evolve(QUIET, unload_s=NOW_S, unloaded=Unknown("Triton refused: 403")),
             (
-                "12 requests in 3.1 s, 0 lost, 0 cut; "
-                "that nothing executed is an estimate: Triton refused: 403"
+                "12 requests in 3.1 s, 0 lost, 0 cut; it is an estimate that nothing executed: "
+                "Triton refused: 403"
             ),
         ),
     ],
 )
-def test_the_receipt_tells_what_is_known_and_what_is_not(drain: Drain | None, receipt: str) -> None:
+def test_the_receipt_tells_what_is_known_and_what_is_not(
+    drain: DrainProgress | None, receipt: str
+) -> None:
     """What is not known is never 0; one event tells it, and the instance's reason."""
     gone = draining(1, stop_posted=True, drain=drain)
     assert over(gone) == ("TARN-1114", f"drained w-0001: {receipt}", f"drained: {receipt}")
@@ -127,8 +129,8 @@ def test_a_drain_counts_from_the_moment_at_which_it_left() -> None:
     assert "TARN-1104" not in codes(some)
 
 
-def looked(*readings: Reading) -> Drain:
-    drain = Drain()
+def looked(*readings: Reading) -> DrainProgress:
+    drain = DrainProgress()
     for one_reading in readings:
         drain = drain.looked(one_reading)
     return drain
@@ -197,7 +199,7 @@ def test_who_let_go_is_named_as_the_spec_names_it() -> None:
     }
     left = draining(1, left_revision=6, withdrawn_s=NOW_S)
     some = fleet(left, desired=0, followers=followers)
-    some = enact(some, Plan(stop=frozenset({name(1)})), by, NOW_S + 3.0, AT)
+    some = apply_plan(some, Plan(stop=frozenset({name(1)})), by, NOW_S + 3.0, AT)
     drain = one(some, 1).drain
     assert drain is not None
     assert drain.acknowledged == (("haproxy@lb1", "1.6"), ("zookeeper", "1.7"))
@@ -207,15 +209,33 @@ def test_who_let_go_is_named_as_the_spec_names_it() -> None:
 @pytest.mark.parametrize(
     ("busy", "drain", "cut", "more", "told_of"),
     [
-        (Known(0.0), Drain(), 0, False, ""),
-        (Known(1.2), Drain(), 2, False, "still busy after 20 s"),
-        (LATE, Drain(), None, True, "still busy after 20 s"),
-        (Known(3.0), Drain().unload(NOW_S), 3, True, "the last requests keep its models from"),
-        (Known(0.0), Drain().unload(NOW_S), 1, True, "the last requests keep its models from"),
-        (LATE, attrs.evolve(Drain().unload(NOW_S), unloaded=Known(value=True)), 0, False, ""),
+        (Known(0.0), DrainProgress(), 0, False, ""),
+        (Known(1.2), DrainProgress(), 2, False, "still busy after 20 s"),
+        (LATE, DrainProgress(), None, True, "still busy after 20 s"),
+        (
+            Known(3.0),
+            DrainProgress().unload(NOW_S),
+            3,
+            True,
+            "the last requests keep its models from",
+        ),
         (
             Known(0.0),
-            attrs.evolve(Drain().unload(NOW_S), unloaded=Unknown("refused")),
+            DrainProgress().unload(NOW_S),
+            1,
+            True,
+            "the last requests keep its models from",
+        ),
+        (
+            LATE,
+            attrs.evolve(DrainProgress().unload(NOW_S), unloaded=Known(value=True)),
+            0,
+            False,
+            "",
+        ),
+        (
+            Known(0.0),
+            attrs.evolve(DrainProgress().unload(NOW_S), unloaded=Unknown("refused")),
             0,
             False,
             "",
@@ -223,11 +243,11 @@ def test_who_let_go_is_named_as_the_spec_names_it() -> None:
     ],
 )
 def test_what_a_stop_cuts_is_counted_and_told_once(
-    busy: Sample[float], drain: Drain, cut: int | None, more: bool, told_of: str
+    busy: Sample[float], drain: DrainProgress, cut: int | None, more: bool, told_of: str
 ) -> None:
     """An unload in work proves that something executes; one that ended, that nothing does."""
     some = fleet(draining(1, busy=busy, drain=drain), desired=0)
-    some = enact(some, Plan(stop=frozenset({name(1)})), RULES, NOW_S + 20.0, AT)
+    some = apply_plan(some, Plan(stop=frozenset({name(1)})), RULES, NOW_S + 20.0, AT)
     after = one(some, 1).drain
     assert after is not None
     assert (after.cut, after.more_cut) == (cut, more)

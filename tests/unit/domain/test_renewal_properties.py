@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from test_gray_properties import WORLDS
 
-from tarn.control.troubles import of_fleet
+from tarn.control.issues import of_fleet
 from tarn.domain import Running
 from tarn.domain.fold_facts import fold_facts
 from tarn.domain.instance import FRESH_S

@@ -23,10 +23,10 @@ from given import (
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tarn.domain import Drain, Epoch, Fact, ModelState, Reading, Recovered, Scale, State
+from tarn.domain import Drain, Epoch, Fact, InstanceState, ModelState, Reading, Recovered, Scale
+from tarn.domain.apply_command import apply_command
 from tarn.domain.fleet import Fleet
 from tarn.domain.memory import begin, saved
-from tarn.domain.obey import obey
 from tarn.domain.replacing import lacks
 from tarn.domain.spec import UpdateSpec
 
@@ -40,7 +40,7 @@ def rows(models: tuple[ModelState, ...]) -> tuple[tuple[str, str, str], ...]:
 
 
 def drain(some: Fleet, number: int) -> Fleet:
-    return obey(some, Drain(name(number)), RULES, now_s=NOW_S, at=AT)[0]
+    return apply_command(some, Drain(name(number)), RULES, now_s=NOW_S, at=AT)[0]
 
 
 def states(some: Fleet) -> list[str]:
@@ -57,7 +57,7 @@ def test_the_only_instance_serves_until_its_replacement_does() -> None:
         read_ = (reading(1, NOW_S + second, models=GOOD), reading(2, NOW_S + second, models=GOOD))
         some = step(some, RULES, NOW_S + second, both, *read_)
         assert [m.instance_id for m in some.view.members]
-    assert (one(some, 1).state, one(some, 1).evicted) == (State.DRAINING, True)
+    assert (one(some, 1).state, one(some, 1).evicted) == (InstanceState.DRAINING, True)
     assert [m.instance_id for m in some.view.members] == [name(2)]
     assert one(some, 1).reason == "a person asked for it"
 
@@ -133,7 +133,7 @@ def test_one_waits_for_two_where_another_one_failed_meanwhile() -> None:
 def test_a_smaller_size_lets_one_go_without_a_replacement() -> None:
     """The replacement is not needed any more."""
     some = drain(fleet(ready(1), ready(2), desired=2), 1)
-    some = obey(some, Scale(1), RULES, now_s=NOW_S, at=AT)[0]
+    some = apply_command(some, Scale(1), RULES, now_s=NOW_S, at=AT)[0]
     some = step(some, RULES, NOW_S, (running(1), running(2)), reading(1), reading(2))
     assert states(some) == ["draining", "ready"]
 
@@ -150,7 +150,7 @@ def test_several_are_replaced_one_after_the_other() -> None:
         live = [reading(i.number, now_s, models=GOOD) for i in some.instances]
         some = step(some, RULES, now_s, (*facts, *over), *live)
         assert len(some.view.members) >= 3
-        assert len([i for i in some.instances if i.state is not State.DRAINING]) <= 4
+        assert len([i for i in some.instances if i.state is not InstanceState.DRAINING]) <= 4
     assert [i.number for i in some.instances] == [4, 5, 6]
 
 
@@ -184,7 +184,7 @@ def test_no_drain_takes_away_what_was_served(
         now_s = NOW_S + second
         if second % 3 == 0 and drains and some.instances:
             chosen = some.instances[drains.pop() % len(some.instances)]
-            some = obey(some, Drain(chosen.id), by, now_s=now_s, at=AT)[0]
+            some = apply_command(some, Drain(chosen.id), by, now_s=now_s, at=AT)[0]
         for instance in some.instances:
             serves.setdefault(instance.number, listed(later[instance.number % len(later)]))
         facts = tuple(running(i.number) for i in some.instances if not i.stop_posted)
@@ -199,11 +199,11 @@ def test_no_drain_takes_away_what_was_served(
         lost = {m for m, count in before.items() if count and not now[m]}
         assert not lost
         before = now
-        active = [i for i in some.instances if i.state is not State.DRAINING]
+        active = [i for i in some.instances if i.state is not InstanceState.DRAINING]
         assert len(active) <= some.desired + surge
 
 
 def test_one_that_never_served_is_drained_at_once() -> None:
     """Nothing is lost by it."""
     for instance in (asked(1), starting(1)):
-        assert drain(fleet(instance), 1).instances[0].state is State.DRAINING
+        assert drain(fleet(instance), 1).instances[0].state is InstanceState.DRAINING

@@ -4,7 +4,7 @@ import pytest
 from given import reading
 
 from tarn.domain import Known, ModelState, Reading, Unknown
-from tarn.domain.serving import Judge
+from tarn.domain.serving import ReadinessRule
 from tarn.domain.spec import ModelsSpec
 
 OK = ModelState("ok", "READY")
@@ -14,7 +14,7 @@ IDLE = ModelState("idle", "UNAVAILABLE")
 
 
 def verdict(*listed: ModelState, **spec: object) -> tuple[bool, str]:
-    judge = Judge(ModelsSpec("/models", **spec))  # type: ignore[arg-type]
+    judge = ReadinessRule(ModelsSpec("/models", **spec))  # type: ignore[arg-type]
     serves, why, models = judge(reading(1, models=listed))
     assert models is not None
     return serves, why
@@ -55,7 +55,7 @@ def test_a_served_model_that_triton_does_not_list_is_unavailable() -> None:
     """It is shown with the reason; with a good one beside it the instance serves."""
     absent = "Triton does not list it: it is not in the repository"
     assert verdict(OK, serve=("nope",)) == (False, f"model nope is unavailable: {absent}")
-    judge = Judge(ModelsSpec("/models", ("ok", "nope")))
+    judge = ReadinessRule(ModelsSpec("/models", ("ok", "nope")))
     serves, _, models = judge(reading(1, models=(OK,)))
     assert serves
     assert models == (("ok", "READY", ""), ("nope", "UNAVAILABLE", absent))
@@ -71,12 +71,12 @@ def test_a_served_model_that_triton_does_not_list_is_unavailable() -> None:
 )
 def test_what_did_not_answer_does_not_serve_and_shows_no_models(answer: Reading, why: str) -> None:
     """Unknown is not zero: the models that were read before still stand."""
-    assert Judge(ModelsSpec("/models"))(answer) == (False, why, None)
+    assert ReadinessRule(ModelsSpec("/models"))(answer) == (False, why, None)
 
 
 def test_an_instance_is_ready_only_after_its_warm_up() -> None:
     """What keeps it cold is said."""
-    judge = Judge(ModelsSpec("/models"))
+    judge = ReadinessRule(ModelsSpec("/models"))
     assert judge(reading(1, warm=False))[:2] == (False, "warm-up is still running")
     cold = judge(reading(1, warm=False, cold="echo answered 500"))
     assert cold[1] == "warm-up is still running; the last request failed: echo answered 500"
@@ -84,7 +84,7 @@ def test_an_instance_is_ready_only_after_its_warm_up() -> None:
 
 def test_equal_answers_are_judged_once() -> None:
     """Ten thousand instances with one list of models cost one look at it."""
-    judge, listed = Judge(ModelsSpec("/models")), (OK, BAD)
+    judge, listed = ReadinessRule(ModelsSpec("/models")), (OK, BAD)
     first = judge(reading(1, models=listed))[2]
     assert judge(reading(2, models=listed))[2] is first
 
@@ -99,6 +99,6 @@ def test_versions_of_equal_answers_are_collected_once() -> None:
             Counted.hashed += 1
             return super().__hash__()
 
-    judge, listed = Judge(ModelsSpec("/models")), Counted((OK, BAD))
+    judge, listed = ReadinessRule(ModelsSpec("/models")), Counted((OK, BAD))
     assert judge.versions(reading(1, models=listed)) is judge.versions(reading(2, models=listed))
     assert Counted.hashed == 1

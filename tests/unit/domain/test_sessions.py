@@ -8,12 +8,12 @@ from given import AT, EPOCH, NOW_S, codes, draining, fleet, name, one, ready, ru
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tarn.domain import Applied, Ended, ExitStatus, Instance, Known, State, Unknown
-from tarn.domain.enact import enact
+from tarn.domain import Applied, Ended, ExitStatus, Instance, InstanceState, Known, Unknown
+from tarn.domain.apply_plan import apply_plan
 from tarn.domain.fleet import Fleet, FollowerState
 from tarn.domain.fold_facts import fold_facts
 from tarn.domain.follow_up import acknowledged, open_sessions
-from tarn.domain.outlook import Prospect, Waits, prospect
+from tarn.domain.outlook import Prospect, WaitsFor, prospect
 from tarn.domain.plan import plan
 
 RULES = rules(required=("lb1",))
@@ -135,10 +135,10 @@ def test_a_word_that_is_repeated_in_each_tick_says_itself_when_it_counted() -> N
 def test_what_is_waited_for_names_the_sessions_and_where() -> None:
     """Until the limit of the drain."""
     some = fleet(left(), desired=0, followers={"lb1": counted(1), "lb2": counted(2)})
-    waits = Prospect(Waits.SESSIONS, LIMIT_S, ("lb1", "lb2"), 3)
+    waits = Prospect(WaitsFor.SESSIONS, LIMIT_S, ("lb1", "lb2"), 3)
     assert prospect(one(some, 1), some, RULES) == waits
     gone = of(counted(1), left(gone=True))
-    assert prospect(one(gone, 1), gone, RULES) == Prospect(Waits.QUIESCE, WITHDRAWN_S + 2.0)
+    assert prospect(one(gone, 1), gone, RULES) == Prospect(WaitsFor.QUIESCE, WITHDRAWN_S + 2.0)
 
 
 @pytest.mark.parametrize(
@@ -154,14 +154,14 @@ def test_the_receipt_counts_the_sessions_that_were_cut(
 ) -> None:
     """And a warning names where they were."""
     some = of(counted(sessions))
-    some = enact(some, plan(some, RULES, LIMIT_S), RULES, LIMIT_S, AT)
+    some = apply_plan(some, plan(some, RULES, LIMIT_S), RULES, LIMIT_S, AT)
     assert codes(some) == noted
     if sessions == 2:
         assert some.events[0].message == "2 sessions still open at lb1 after 20 s"
     over = fold_facts(some, (Ended(name(1), "hash", ExitStatus("ended", 0)),), LIMIT_S, AT)
     before = "drained: requests unknown in 20.0 s, lost unknown, "
     reason = f"{before}{receipt}; lb1 acknowledged 1.6"
-    assert (one(over, 1).state, one(over, 1).reason) == (State.STOPPED, reason)
+    assert (one(over, 1).state, one(over, 1).reason) == (InstanceState.STOPPED, reason)
 
 
 followers = st.builds(

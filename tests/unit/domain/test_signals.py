@@ -3,7 +3,7 @@
 import attrs
 import pytest
 
-from tarn.domain import FleetView, Instance, Known, Limits, Reading, Sample, State, Unknown
+from tarn.domain import FleetView, Instance, InstanceState, Known, Limits, Reading, Sample, Unknown
 from tarn.domain.signals import KEEP, SIGNALS, Signals
 
 NOT_SAID = Unknown("timed out")
@@ -11,7 +11,7 @@ COUNTERS = ("requests_total", "failures_total", "queue_us_total", "request_us_to
 
 
 def ready(number: int, **changes: object) -> Instance:
-    plain = Instance(f"fleet-{number:04d}", "hash", State.READY)
+    plain = Instance(f"fleet-{number:04d}", "hash", InstanceState.READY)
     return attrs.evolve(plain, **changes)  # type: ignore[arg-type]
 
 
@@ -29,7 +29,7 @@ def look(
     signals: Signals, now_s: float, *readings: Reading, instances: tuple[Instance, ...] = ()
 ) -> Signals:
     said = {each.instance_id: each for each in readings}
-    ones = instances or tuple(Instance(id_, "hash", State.READY) for id_ in said)
+    ones = instances or tuple(Instance(id_, "hash", InstanceState.READY) for id_ in said)
     return signals.looked(ones, said, now_s, oldest_s=7.0)
 
 
@@ -64,7 +64,7 @@ def test_one_silent_instance_makes_the_whole_unknown() -> None:
 def test_a_suspect_instance_counts_and_what_does_not_serve_does_not() -> None:
     """The one has work and cannot say; the others have nothing to say."""
     suspect = ready(1, suspect="silent")
-    others = (ready(2, state=State.STARTING), ready(3, state=State.DRAINING))
+    others = (ready(2, state=InstanceState.STARTING), ready(3, state=InstanceState.DRAINING))
     seen = look(Signals(), 5.0, reading(1, 5.0, pending=NOT_SAID), instances=(suspect, *others))
     assert isinstance(newest(seen, "pending"), Unknown)
     served = look(Signals(), 5.0, reading(1, 5.0, pending=2.0), instances=(suspect, *others))
@@ -114,7 +114,7 @@ def test_no_request_is_a_rate_of_zero_and_no_duration() -> None:
     """Idle is known; how long a request waits then is not."""
     seen = look(look(Signals(), 10.0, reading(1, 10.0)), 11.0, reading(1, 11.0))
     assert newest(seen, "requests_per_s") == Known(0.0)
-    assert newest(seen, "queue_time") == Unknown("no request ended since the last look")
+    assert newest(seen, "queue_time") == Unknown("no request ended since the last sample")
 
 
 def test_a_counter_that_fell_is_no_negative_rate() -> None:
@@ -255,7 +255,7 @@ def test_offered_load_is_what_is_in_flight_until_a_request_has_ended() -> None:
 
 def test_an_instance_that_becomes_ready_has_rates_at_once() -> None:
     """A fleet that grows every second would else never know its load."""
-    starting = ready(1, state=State.STARTING)
+    starting = ready(1, state=InstanceState.STARTING)
     seen = look(Signals(), 10.0, reading(1, 10.0), instances=(starting,))
     assert newest(seen, "pending") == Unknown("no instance is ready")
     seen = look(seen, 11.0, reading(1, 11.0, requests_total=5.0), instances=(ready(1),))
@@ -309,7 +309,7 @@ def test_what_a_full_instance_executes_is_the_mean_of_those_that_are_full() -> N
         for id_, (waits, executes) in numbers.items()
     }
     seen = Signals()
-    fleet = tuple(Instance(id_, "a", State.READY) for id_ in told)
+    fleet = tuple(Instance(id_, "a", InstanceState.READY) for id_ in told)
     readings = {id_: Reading(id_, 1.0, metrics=metrics) for id_, metrics in told.items()}
     seen = seen.looked(fleet, readings, 1.0, 9.0)
     assert newest(seen, "when_full") == Known(4.0)

@@ -6,7 +6,7 @@ import attrs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tarn.domain import Instance, Known, Reading, Sample, State, Unknown
+from tarn.domain import Instance, InstanceState, Known, Reading, Sample, Unknown
 from tarn.domain.contribution import COUNTERS, GAUGES
 from tarn.domain.signals import KEEP, SIGNALS, Signals
 
@@ -28,7 +28,7 @@ looks = st.lists(st.dictionaries(st.sampled_from(IDS), said()), min_size=1, max_
 def looked(drawn: list[dict[str, dict[str, Sample[float]]]]) -> Signals:
     """Look once a second at three ready instances."""
     signals = Signals()
-    instances = [Instance(id_, "hash", State.READY) for id_ in IDS]
+    instances = [Instance(id_, "hash", InstanceState.READY) for id_ in IDS]
     readings: dict[str, Reading] = {}
     for second, told in enumerate(drawn):
         now_s = 100.0 + second
@@ -132,7 +132,7 @@ def test_offered_load_is_the_work_that_comes_however_much_is_served(
 ) -> None:
     """Overloaded or not: its mean is arrivals times their length, which is what a size needs."""
     server, signals = Server(slots, each_s), Signals()
-    instances = (Instance("w-0001", "hash", State.READY),)
+    instances = (Instance("w-0001", "hash", InstanceState.READY),)
     arrived, owed, rows = 0, (offset % 97) / 97, []
     for tick in range(400):  # tenths of a second
         owed += load / each_s / 10

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tarn.domain import Known, Pause, Sample, Unknown, Wish
 from tarn.domain.fleet import Fleet, Rules
-from tarn.domain.held import Hold, in_words
+from tarn.domain.size_holds import Hold, in_words
 from tarn.domain.size_outlook import SizeOutlook, coming_words, sentence, size_outlook
 from tarn.domain.sizing import size
 from tarn.domain.spec import ScalingSpec, WindowSpec

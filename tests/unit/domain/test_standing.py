@@ -4,16 +4,16 @@ import attrs
 import pytest
 from given import NOW_S, asked, draining, fleet, ready, rules, starting
 
-from tarn.domain import ClusterState, Decision, State
-from tarn.domain.fleet import Demanded, Fleet
+from tarn.domain import ClusterState, Decision, InstanceState
+from tarn.domain.fleet import DemandReport, Fleet
 from tarn.domain.standing import standing
 
 RULES = rules()
 BAD = (("bad", "UNAVAILABLE", "no such file"), ("ok", "READY", ""))
 WOKEN = (Decision(0.0, 1, 1, "demand", "2 requests wait at lb1"),)
 WAITED_FOR = "0 of 1 ready; 2 requests wait at lb1"
-WAIT, WAITED = Demanded("lb1", 2, NOW_S - 1.0), Demanded("lb1", 2, NOW_S - 3600.0)
-FAILED = starting(9, state=State.FAILED, reason="killed by signal 9\nand more")
+WAIT, WAITED = DemandReport("lb1", 2, NOW_S - 1.0), DemandReport("lb1", 2, NOW_S - 3600.0)
+FAILED = starting(9, state=InstanceState.FAILED, reason="killed by signal 9\nand more")
 FAILED_START = asked(10)
 RETIRING = ready(1, models=(("ok", "READY", ""),), retiring=2)
 SUSPECT = ready(2, suspect="no answer for 3 s")
@@ -51,12 +51,12 @@ def stands(some: Fleet) -> tuple[str, str]:
         (
             fleet(RETIRING, desired=1, served=1, strikes=1, ended=(FAILED,)),
             "degraded",
-            "w-0001 is kept, though its drain was asked for; w-0009 failed: killed by signal 9",
+            "w-0001 is kept although its drain was requested; w-0009 failed: killed by signal 9",
         ),
         (
             fleet(RETIRING, ready(2), desired=1, served=1),
             "degraded",
-            "w-0001 is kept, though its drain was asked for: no other instance serves model 'ok'",
+            "w-0001 is kept although its drain was requested: no other instance serves model 'ok'",
         ),
         (
             fleet(ready(1), SUSPECT, served=2),

@@ -21,7 +21,7 @@ from given import (
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tarn.domain import Ended, Fact, State
+from tarn.domain import Ended, Fact, InstanceState
 from tarn.domain.fleet import Fleet
 
 
@@ -52,7 +52,7 @@ def test_a_crowd_that_fails_together_breaks_no_arithmetic() -> None:
 def test_a_failure_that_trying_again_cannot_help_gives_up_at_once() -> None:
     """There is no tritonserver: five attempts would not find one."""
     some = told(fleet(starting(1)), ended(1, "no tritonserver was found", permanent=True))
-    assert some.halted == "trying again cannot help, w-0001: no tritonserver was found"
+    assert some.halted == "another attempt cannot help, w-0001: no tritonserver was found"
 
 
 def test_a_failure_after_five_seconds_ready_is_no_strike() -> None:
@@ -67,7 +67,7 @@ def test_a_failure_on_its_way_out_is_no_strike() -> None:
     for flags in ({}, {"condemned": True}, {"evicted": True}):
         quick = draining(1, ready_s=NOW_S, **flags)
         some = fail(fleet(), quick)
-        assert one(some, 1).state is State.FAILED
+        assert one(some, 1).state is InstanceState.FAILED
         assert some.strikes == 0
 
 
@@ -139,6 +139,6 @@ def test_a_start_given_up_is_a_strike_with_tritons_own_words() -> None:
         vain = draining(number, ready_s=None, condemned=True, stop_posted=True, reason="no weights")
         some = attrs.evolve(some, instances=(vain,))
         some = told(some, ended(number, "stopped as asked", expected=True, last_error="E1"))
-    assert some.ended[-1].state is State.FAILED
-    assert some.ended[-1].reason == "no weights. Its last word: E1"
-    assert some.halted.endswith("w-0005: no weights. Its last word: E1")
+    assert some.ended[-1].state is InstanceState.FAILED
+    assert some.ended[-1].reason == "no weights. Its last message: E1"
+    assert some.halted.endswith("w-0005: no weights. Its last message: E1")

@@ -4,8 +4,8 @@ import attrs
 import pytest
 from given import AT, NOW_S, asked, draining, ended, fleet, ready, running, starting, told
 
-from tarn.domain import Decision, DiscoveryView, ExitStatus, Fact, State
-from tarn.domain.draining import Counts, Drain
+from tarn.domain import Decision, DiscoveryView, ExitStatus, Fact, InstanceState
+from tarn.domain.draining import Counts, DrainProgress
 from tarn.domain.fleet import Fleet, FollowerState
 from tarn.domain.tally import FAILURES, Tally
 
@@ -64,16 +64,16 @@ def test_a_crowd_that_fails_at_once_is_counted_whole() -> None:
 @pytest.mark.parametrize(
     ("drain", "outcome", "requests"),
     [
-        (Drain(BEGUN, BEGUN, 7.0, cut=0), "clean", (7, 0, 0)),
-        (Drain(BEGUN, BEGUN, 7.0, 1.0, cut=0), "lost", (7, 1, 0)),
-        (Drain(BEGUN, BEGUN, 7.0, 1.0, cut=2), "cut", (7, 1, 2)),
-        (Drain(BEGUN, BEGUN, 7.0, cut=0, unseen=True), "unknown", (7, 0, 0)),
-        (Drain(cut=None), "unknown", (0, 0, 0)),
+        (DrainProgress(BEGUN, BEGUN, 7.0, cut=0), "clean", (7, 0, 0)),
+        (DrainProgress(BEGUN, BEGUN, 7.0, 1.0, cut=0), "lost", (7, 1, 0)),
+        (DrainProgress(BEGUN, BEGUN, 7.0, 1.0, cut=2), "cut", (7, 1, 2)),
+        (DrainProgress(BEGUN, BEGUN, 7.0, cut=0, unseen=True), "unknown", (7, 0, 0)),
+        (DrainProgress(cut=None), "unknown", (0, 0, 0)),
         (None, "unknown", (0, 0, 0)),
     ],
 )
 def test_a_drain_counts_by_the_worst_that_happened(
-    drain: Drain | None, outcome: str, requests: tuple[int, int, int]
+    drain: DrainProgress | None, outcome: str, requests: tuple[int, int, int]
 ) -> None:
     """And its requests by what became of them, and how long it took."""
     before = fleet(draining(1, stop_posted=True, drain=drain, since_s=NOW_S - 4.0))
@@ -87,7 +87,7 @@ def test_a_drain_counts_by_the_worst_that_happened(
 
 def test_what_is_stopped_without_a_drain_is_none() -> None:
     """One that was only asked for, or never served."""
-    before = fleet(starting(1, state=State.DRAINING, stop_posted=True))
+    before = fleet(starting(1, state=InstanceState.DRAINING, stop_posted=True))
     fact = ended(1, expected=True)
     tally = counted(before, told(before, fact), fact)
     assert set(tally.drains.values()) == {0.0}

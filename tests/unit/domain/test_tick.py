@@ -31,6 +31,7 @@ from tarn.domain import (
     Down,
     Drain,
     Epoch,
+    InstanceState,
     Known,
     ModelState,
     Pause,
@@ -39,16 +40,15 @@ from tarn.domain import (
     Resume,
     SavedState,
     Scale,
-    State,
     StubEnded,
     Unknown,
     Wish,
 )
+from tarn.domain.apply_command import apply_command
 from tarn.domain.fleet import Fleet, FollowerState, Rules
 from tarn.domain.memory import begin, saved
-from tarn.domain.obey import obey
 from tarn.domain.spec import ModelsSpec
-from tarn.domain.tick import Seen, tick
+from tarn.domain.tick import Observation, tick
 
 RULES = rules()
 HELD = rules(required=("lb",))
@@ -64,7 +64,7 @@ def states(some: Fleet) -> list[str]:
 
 
 def ask(some: Fleet, command: Scale | Drain | Down | Resume, by: Rules = RULES) -> Fleet:
-    return obey(some, command, by, now_s=NOW_S, at=AT)[0]
+    return apply_command(some, command, by, now_s=NOW_S, at=AT)[0]
 
 
 # One life.
@@ -173,7 +173,7 @@ def test_a_drain_waits_for_the_follower_and_goes_with_its_word() -> None:
     some = step(some, HELD, NOW_S + 10.0, facts, reading(1, NOW_S + 10.0))
     assert one(some, 1).withdrawn_s is None
     word = Acknowledge(Applied("lb", EPOCH, some.view.revision, AT))
-    some, _ = obey(some, word, HELD, now_s=NOW_S + 11.0, at=AT)
+    some, _ = apply_command(some, word, HELD, now_s=NOW_S + 11.0, at=AT)
     some = step(some, HELD, NOW_S + 11.0, facts, reading(1, NOW_S + 11.0))
     some = step(some, HELD, NOW_S + 13.0, facts, reading(1, NOW_S + 13.0))
     assert one(some, 1).stop_posted
@@ -182,7 +182,7 @@ def test_a_drain_waits_for_the_follower_and_goes_with_its_word() -> None:
 def test_the_word_of_a_follower_in_this_process_is_read_each_tick() -> None:
     """It has no lease."""
     applied = (Applied("lb", EPOCH, 5, AT),)
-    some = tick(fleet(ready(1)), Seen(NOW_S, AT, (running(1),), {}, applied), HELD)
+    some = tick(fleet(ready(1)), Observation(NOW_S, AT, (running(1),), {}, applied), HELD)
     assert some.followers["lb"] == FollowerState(5, NOW_S, None, came=True, counted_s=NOW_S)
 
 
@@ -323,7 +323,7 @@ def test_a_fleet_remembers_how_many_served_at_once() -> None:
 def test_a_tick_that_sees_nothing_new_returns_the_very_same_fleet() -> None:
     """So that nothing is published, saved or posted for it."""
     facts, read = (running(1), running(2)), readings(reading(1), gone(2))
-    seen = Seen(NOW_S, AT, facts, read, wish=Unknown("no policy"))
+    seen = Observation(NOW_S, AT, facts, read, wish=Unknown("no policy"))
     some = tick(fleet(ready(1), starting(2)), seen, RULES)
     assert tick(some, attrs.evolve(seen, now_s=NOW_S + 1.0), RULES) is some
 
@@ -336,7 +336,7 @@ def test_every_model_must_be_ready_where_all_are_required() -> None:
     read = reading(1, models=bad)
     assert states(step(fleet(starting(1)), RULES, NOW_S, (running(1),), read)) == ["ready"]
     out = step(fleet(starting(1)), strict, NOW_S, (running(1),), read)
-    assert one(out, 1).state is State.STARTING
+    assert one(out, 1).state is InstanceState.STARTING
     assert one(out, 1).reason == "model bad is unavailable: no such file"
 
 

@@ -6,9 +6,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from world import World, rules
 
-from tarn.domain import State
+from tarn.domain import InstanceState
+from tarn.domain.apply_command import apply_command
 from tarn.domain.command import Adapt, Drain, PauseScaling, Resume, Scale
-from tarn.domain.obey import obey
 from tarn.domain.plan import Plan, plan
 from tarn.errors import TarnError
 
@@ -32,7 +32,9 @@ def command(world: World) -> None:
         )
     )
     try:
-        world.fleet, _ = obey(world.fleet, some, world.rules, now_s=world.now_s, at=world.now_s)
+        world.fleet, _ = apply_command(
+            world.fleet, some, world.rules, now_s=world.now_s, at=world.now_s
+        )
     except TarnError:
         world.refused += 1
 
@@ -42,11 +44,13 @@ def settle(world: World, within: int = 400) -> None:
     world.kind = False
     for process in world.processes.values():
         process.hung_until_s = -1.0
-    world.fleet, _ = obey(world.fleet, Resume(), world.rules, now_s=world.now_s, at=world.now_s)
+    world.fleet, _ = apply_command(
+        world.fleet, Resume(), world.rules, now_s=world.now_s, at=world.now_s
+    )
     for _ in range(within):
         world.step()
         calm = plan(world.fleet, world.rules, world.now_s) == Plan()
-        known = {i.id for i in world.fleet.of(State.READY)}
+        known = {i.id for i in world.fleet.of(InstanceState.READY)}
         same = known == set(world.processes) == {i.id for i in world.fleet.instances}
         if calm and same and len(known) == world.fleet.desired:
             return
@@ -55,7 +59,7 @@ def settle(world: World, within: int = 400) -> None:
 def check_invariant(world: World) -> None:
     """Never more asked and held than desired, the surge, and draining."""
     fleet = world.fleet
-    draining = len(fleet.of(State.DRAINING))
+    draining = len(fleet.of(InstanceState.DRAINING))
     surge = world.rules.spec.update.surge
     retiring = any(i.retiring is not None for i in fleet.instances)
     assert len(fleet.instances) <= fleet.desired + draining + (surge if retiring else 0)
@@ -64,7 +68,7 @@ def check_invariant(world: World) -> None:
     assert {m.instance_id for m in fleet.view.members} == {
         i.id for i in fleet.instances if i.in_view
     }
-    for instance in fleet.of(State.DRAINING):
+    for instance in fleet.of(InstanceState.DRAINING):
         if instance.stop_posted and instance.ready_s and not instance.condemned:
             assert instance.withdrawn_s is not None or instance.evicted
 
@@ -86,7 +90,7 @@ def test_any_start_settles_and_then_the_plan_is_empty(seed: int) -> None:
         epoch, revision = view.epoch, view.revision
     settle(world)
     assert plan(world.fleet, world.rules, world.now_s) == Plan()
-    assert [i.state for i in world.fleet.instances] == [State.READY] * world.fleet.desired
+    assert [i.state for i in world.fleet.instances] == [InstanceState.READY] * world.fleet.desired
     assert set(world.processes) == {i.id for i in world.fleet.instances}
     FAULTS.update(world.faults)
 

@@ -4,7 +4,17 @@ import attrs
 import pytest
 from given import AT, EPOCH, NOW_S, asked, draining, endpoint, fleet, reading, ready
 
-from tarn.domain import CODES, Epoch, Event, FleetView, Known, Limits, Reading, State, Unknown
+from tarn.domain import (
+    CODES,
+    Epoch,
+    Event,
+    FleetView,
+    InstanceState,
+    Known,
+    Limits,
+    Reading,
+    Unknown,
+)
 from tarn.domain.events import aggregate
 from tarn.domain.instance import ALIVE, TRANSITIONS, Instance
 
@@ -35,16 +45,16 @@ def test_limits_move_a_wish_into_the_bounds() -> None:
 
 def test_an_illegal_step_of_a_life_is_an_error() -> None:
     """Every pair of states is either in the table or refused."""
-    for state in State:
+    for state in InstanceState:
         some = attrs.evolve(ready(1), state=state)
-        for to in State:
+        for to in InstanceState:
             if to is state or to in TRANSITIONS[state]:
                 assert some.become(to, NOW_S).state is to
             else:
                 with pytest.raises(ValueError, match=f"{state} cannot become {to}"):
                     some.become(to, NOW_S)
-    assert ready(1).become(State.READY, NOW_S + 9) == ready(1)
-    assert {s for s in State if TRANSITIONS[s]} == ALIVE
+    assert ready(1).become(InstanceState.READY, NOW_S + 9) == ready(1)
+    assert {s for s in InstanceState if TRANSITIONS[s]} == ALIVE
 
 
 def test_the_quick_evolve_is_evolve() -> None:

@@ -5,17 +5,17 @@ import pytest
 from given import AT, NOW_S, fleet, ready, rules
 from gray_world import Fault, GrayWorld
 
-from tarn.control.troubles import of_fleet
+from tarn.control.issues import of_fleet
 from tarn.domain import Down, Epoch, Known, Reading, Recovered, Running
+from tarn.domain.apply_command import apply_command
 from tarn.domain.fleet import Fleet
 from tarn.domain.memory import begin, saved
-from tarn.domain.obey import obey
-from tarn.domain.outcomes import RequestCounts, Tested
+from tarn.domain.outcomes import RequestCounts, TestResult
 from tarn.domain.renewal import leave_at_once
 from tarn.domain.spec import InstanceSpec, UnwellSpec, UpdateSpec
 from tarn.domain.strikes import count_relapse, may_relapse
 from tarn.domain.symptoms import stalled_after_s
-from tarn.domain.tick import Seen, tick
+from tarn.domain.tick import Observation, tick
 from tarn.domain.unwell import Symptom, Unwell
 from tarn.domain.verdicts import Suspicion, judge_outcomes, may_eject, suspect_at_once
 from tarn.domain.victims import surplus
@@ -99,7 +99,9 @@ def test_down_does_not_wait_for_what_hangs() -> None:
     world.run(65)
     world.tritons["w-0002"].fault = Fault("stalled", world.now_s)
     world.run(15)
-    world.fleet, _ = obey(world.fleet, Down(), world.rules, now_s=world.now_s, at=world.now_s)
+    world.fleet, _ = apply_command(
+        world.fleet, Down(), world.rules, now_s=world.now_s, at=world.now_s
+    )
     for _ in range(30):
         world.step()
     assert not world.fleet.instances
@@ -367,7 +369,7 @@ def test_old_ones_are_replaced_one_at_a_time_and_never_one_less_serves() -> None
 def test_one_that_holds_too_much_memory_is_replaced() -> None:
     spec = InstanceSpec(max_rss_mib=1000)
     some = fleet(ready(1, rss_mib=900), ready(2, rss_mib=1100), ready(3), desired=3)
-    seen = Seen(NOW_S, AT)
+    seen = Observation(NOW_S, AT)
     after = tick(some, seen, rules(instance=spec))
     retiring = {i.id: i.retiring_for for i in after.instances if i.retiring is not None}
     assert list(retiring) == ["w-0002"]
@@ -380,7 +382,7 @@ def test_one_that_holds_too_much_memory_is_replaced() -> None:
 def test_a_late_test_request_of_before_counts_for_its_own_model_only(model: str, lost: int) -> None:
     """A hint may have had another model of the same instance tested just before."""
     unwell = Unwell(Symptom.STALLED, "m", "3 requests wait", NOW_S)
-    tested = Tested(NOW_S - 5.0, ok=False, said="no answer", number=4, model=model, late=True)
+    tested = TestResult(NOW_S - 5.0, ok=False, said="no answer", number=4, model=model, late=True)
     read = Reading("w-0001", NOW_S, tested=tested)
     some = judge_outcomes(fleet(ready(1, unwell=unwell)), {"w-0001": read}, rules(), NOW_S, AT)
     (after,) = (i.unwell for i in some.instances)
@@ -391,7 +393,7 @@ def test_a_late_test_request_of_before_counts_for_its_own_model_only(model: str,
 def test_what_an_unproven_test_request_brings_is_taken_once() -> None:
     """It is shown where all fail; another tick with the same answer changes nothing."""
     unwell = Unwell(Symptom.FAILING, "m", "it fails", NOW_S, for_all=True)
-    tested = Tested(NOW_S, ok=False, said="no weights\nmore", number=1, model="m", proven=False)
+    tested = TestResult(NOW_S, ok=False, said="no weights\nmore", number=1, model="m", proven=False)
     read = {"w-0001": Reading("w-0001", NOW_S, tested=tested)}
     some = judge_outcomes(fleet(ready(1, unwell=unwell)), read, rules(), NOW_S, AT)
     (after,) = (i.unwell for i in some.instances)

@@ -7,8 +7,8 @@ from given import NOW_S, asked, draining, fleet, name, ready, rules, starting
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tarn.domain import Instance, Known, State, Unknown
-from tarn.domain.enact import enact
+from tarn.domain import Instance, InstanceState, Known, Unknown
+from tarn.domain.apply_plan import apply_plan
 from tarn.domain.fleet import Fleet, FollowerState
 from tarn.domain.plan import plan
 from tarn.domain.victims import surplus
@@ -106,7 +106,9 @@ def test_the_order_is_what_choosing_one_by_one_would_give(
         going = left[number]
 
         def cost(i: Instance) -> tuple[int, bool, float]:
-            rank = [State.REQUESTED, State.STARTING, State.READY].index(i.state)
+            rank = [InstanceState.REQUESTED, InstanceState.STARTING, InstanceState.READY].index(
+                i.state
+            )
             busy = i.busy.value if isinstance(i.busy, Known) else float("inf")
             return rank, not i.suspect, busy
 
@@ -128,12 +130,12 @@ def test_nobody_is_drained_twice_or_taken_back_in_the_same_breath(
         step = plan(attrs.evolve(some, desired=size), RULES, NOW_S)
         said = [*step.drain, *step.take_back, *step.cancel, *step.stop, *step.unload, *step.admit]
         assert len(said) == len(set(said))
-        assert all(before[id_] is not State.DRAINING for id_ in step.drain | step.cancel)
-        assert all(before[id_] is State.DRAINING for id_ in step.take_back)
-        active = sum(state is not State.DRAINING for state in before.values())
+        assert all(before[id_] is not InstanceState.DRAINING for id_ in step.drain | step.cancel)
+        assert all(before[id_] is InstanceState.DRAINING for id_ in step.take_back)
+        active = sum(state is not InstanceState.DRAINING for state in before.values())
         going, coming = step.drain | step.cancel, len(step.take_back) + step.launch
         assert active - len(going) + coming == size
-        some = enact(attrs.evolve(some, desired=size), step, RULES, NOW_S + turn, 0.0)
+        some = apply_plan(attrs.evolve(some, desired=size), step, RULES, NOW_S + turn, 0.0)
 
 
 def test_a_drain_that_began_is_not_begun_again() -> None:

@@ -10,7 +10,7 @@ from test_tick_properties import check_invariant, command, settle
 from world import Process, World, launch_of, rules
 from yarn_desk import Master
 
-from tarn.domain import Fact, Reading, RuntimeWish, State
+from tarn.domain import Fact, InstanceState, Reading, RuntimeWish
 from tarn.domain.fleet import Fleet, Rules
 from tarn.domain.memory import begin
 from tarn.domain.plan import Plan, plan
@@ -133,7 +133,7 @@ def test_any_start_over_yarn_settles(seed: int) -> None:
         assert world.yarn.violations == []
     settle(world)
     assert plan(world.fleet, world.rules, world.now_s) == Plan()
-    assert [i.state for i in world.fleet.instances] == [State.READY] * world.fleet.desired
+    assert [i.state for i in world.fleet.instances] == [InstanceState.READY] * world.fleet.desired
     assert set(world.yarn.running()) == {i.id for i in world.fleet.instances}
     world.step()
     assert world.yarn.surplus() == []

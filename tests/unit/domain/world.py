@@ -6,7 +6,6 @@ from collections import Counter
 import attrs
 
 from tarn.domain import (
-    Asked,
     Ended,
     Endpoint,
     Epoch,
@@ -15,6 +14,7 @@ from tarn.domain import (
     Known,
     Launch,
     ModelState,
+    Pending,
     Reading,
     Recovered,
     Running,
@@ -24,7 +24,7 @@ from tarn.domain import (
 from tarn.domain.fleet import Fleet, Rules
 from tarn.domain.memory import begin, saved
 from tarn.domain.spec import ClusterSpec, DrainSpec, InstanceSpec, ModelsSpec, ReplicasSpec
-from tarn.domain.tick import Seen, tick
+from tarn.domain.tick import Observation, tick
 from tarn.domain.wishes import runtime_wish
 
 READY_MODEL = Known((ModelState("echo", "READY"),))
@@ -121,7 +121,7 @@ class World:
             self.restart()
         if not self.play("late", 0.1):
             self.seen = self._facts()
-        seen = Seen(self.now_s, self.now_s, self.seen, self._readings())
+        seen = Observation(self.now_s, self.now_s, self.seen, self._readings())
         self.fleet = tick(self.fleet, seen, self.rules)
         self.saved = saved(self.fleet, 0.0)
         self._obey(runtime_wish(self.fleet, (launch_of(self.rules),), self.fleet.next_number))
@@ -210,7 +210,7 @@ class World:
         )
 
     def _facts(self) -> tuple[Fact, ...]:
-        facts: list[Fact] = [Asked(id_, "hash") for id_ in self.asked]
+        facts: list[Fact] = [Pending(id_, "hash") for id_ in self.asked]
         facts += [self._running(p) for p in self._found()]
         facts += [e for id_, e in self.ended.items() if id_ not in self.processes]
         return tuple(facts)

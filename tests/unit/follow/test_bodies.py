@@ -9,7 +9,7 @@ import pytest
 from raw_server import server
 
 from tarn.errors import UnreachableError
-from tarn.follow import Api, bodies
+from tarn.follow import MasterApi, bodies
 
 HEAD = b"HTTP/1.1 %s\r\nContent-Type: application/json\r\n"
 ENDLESS = HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
@@ -40,7 +40,7 @@ def test_an_answer_without_end_ends_in_an_error(status: bytes) -> None:
     """Whatever its status."""
     with (
         stranger(ENDLESS % status, CHUNK) as url,
-        Api(url, None) as api,
+        MasterApi(url, None) as api,
         pytest.raises(UnreachableError, match="longer than 1 MiB"),
     ):
         api.status()
@@ -51,7 +51,7 @@ def test_neither_does_one_before_the_proof() -> None:
     nonce = b'HTTP/1.1 401 Unauthorized\r\nWWW-Authenticate: TARN nonce="1-abc"\r\n'
     with (
         stranger(nonce + b"Transfer-Encoding: chunked\r\n\r\n", CHUNK) as url,
-        Api(url, "correct-horse") as api,
+        MasterApi(url, "correct-horse") as api,
         pytest.raises(UnreachableError, match="longer than 1 MiB"),
     ):
         api.status()
@@ -60,7 +60,7 @@ def test_neither_does_one_before_the_proof() -> None:
 def test_a_message_without_end_ends_the_stream() -> None:
     """A stream may be as long as it likes; what one message may take is bounded."""
     head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"
-    with stranger(head + b"data: ", b"x" * 65536) as url, Api(url, None) as api:
+    with stranger(head + b"data: ", b"x" * 65536) as url, MasterApi(url, None) as api:
         with pytest.raises(UnreachableError, match="longer than 1 MiB"):
             next(api.stream(give_up_s=0))
 
@@ -69,7 +69,7 @@ def test_many_messages_are_no_long_one() -> None:
     """Far beyond the bound together."""
     head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"
     message = b'id: 1\ndata: {"a": "%s"}\n\n' % (b"x" * 65536)
-    with stranger(head, message) as url, Api(url, None) as api:
+    with stranger(head, message) as url, MasterApi(url, None) as api:
         read = api.stream(give_up_s=0)
         assert [next(read).id for _ in range(64)] == ["1"] * 64
         read.close()
@@ -79,6 +79,6 @@ def test_a_compressed_answer_is_refused() -> None:
     """A bomb: a thousandth of it travels."""
     bomb = gzip.compress(b" " * 2**20)
     head = b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(bomb)
-    with stranger(head + bomb, b"") as url, Api(url, None) as api:
+    with stranger(head + bomb, b"") as url, MasterApi(url, None) as api:
         with pytest.raises(UnreachableError, match="compressed"):
             api.status()

@@ -13,7 +13,7 @@ from fake_master import EPOCH, TOKEN, FakeMaster, snapshot
 from tarn.clock import SystemClock
 from tarn.domain import Acknowledge, Applied, DiscoveryView, Endpoint, Epoch, Member
 from tarn.errors import ConfigError, DiscoveryError, NotAuthorizedError, UnreachableError
-from tarn.follow import Agent, Master, Message, Unserved
+from tarn.follow import Agent, Master, Message, UnservedRequests
 from tarn.follow import agent as agents
 from tarn.http import feed as feeds
 from tarn.testing.fakes import FakeDiscovery
@@ -252,7 +252,7 @@ def test_a_wrong_token_is_said_once_and_not_tried_in_a_loop(master):
         threading.Event().wait(2.5)
     assert source.opened - opened == 1
     assert len(lines) == 1
-    assert "does not let us in" in lines[0]
+    assert "access to the master of" in lines[0]
     assert "wrong-horse" not in lines[0]
 
 
@@ -267,10 +267,10 @@ def test_fewer_places_than_replicas_are_an_error_at_the_start(master):
     """Both numbers are named; the fake master's most is 8."""
     discovery = Placed()
     agent = Agent(Moving(master.url), discovery, "lb1", SystemClock())
-    with pytest.raises(ConfigError, match=r"7 places.*replicas\.max is 8"):
+    with pytest.raises(ConfigError, match=r"for 7 servers.*replicas\.max is 8"):
         agent.check()
     discovery.places = 0
-    with pytest.raises(ConfigError, match=r"8 places or more would be right\.$"):
+    with pytest.raises(ConfigError, match=r"Provide at least 8 places\.$"):
         agent.check()
     for enough in (8, None):
         discovery.places = enough
@@ -364,7 +364,7 @@ def test_demand_is_told_only_while_there_is_nobody(monkeypatch):
 
     def demand():
         asked.append(1)
-        found = next(answers, Unserved())
+        found = next(answers, UnservedRequests())
         if found is None:
             raise DiscoveryError("haproxy", "does not answer")
         return found
@@ -376,7 +376,9 @@ def test_demand_is_told_only_while_there_is_nobody(monkeypatch):
         source.view = pushed_view(2, complete=False)
         until(lambda: source.words[-1].revision == 2)
         assert asked == []
-        answers = iter([Unserved(3, 1), Unserved(), None, Unserved(refused=2)])
+        answers = iter(
+            [UnservedRequests(3, 1), UnservedRequests(), None, UnservedRequests(refused=2)]
+        )
         source.view = pushed_view(3)
         until(lambda: len(asked) >= 5)
         assert source.demands == [("lb1", 3, 1), ("lb1", 0, 2)]
@@ -396,7 +398,7 @@ def test_a_word_that_is_not_taken_is_tried_again_slowly_and_said_once(refuses, m
         assert source.opened <= 10
         source.refuses = None
         until(lambda: source.words)
-    assert [line for line in lines if "does not take our word" in line] == lines[:1]
+    assert [line for line in lines if "rejects the acknowledgement" in line] == lines[:1]
 
 
 def test_a_view_in_work_is_never_cut_and_the_newest_wins():

@@ -6,7 +6,7 @@ import attrs
 import pytest
 from fake_master import instance, snapshot, view
 
-from tarn.domain import DiscoveryView, Endpoint, State
+from tarn.domain import DiscoveryView, Endpoint, InstanceState
 from tarn.follow.views import asked, pushed
 from tarn.http.render import render_instances_json, view_json
 from tarn.testing.strategies import discovery_views, for_any
@@ -26,7 +26,7 @@ def test_both_ways_say_the_same_view(view: DiscoveryView) -> None:
         )
         for number, member in enumerate(view.members)
     )
-    shown = snapshot(*fleet, instance(9999, State.DRAINING), view=view, epoch=view.epoch)
+    shown = snapshot(*fleet, instance(9999, InstanceState.DRAINING), view=view, epoch=view.epoch)
     assert asked(json.loads(render_instances_json(shown, 1000.0))) == view
 
 

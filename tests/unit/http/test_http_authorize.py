@@ -23,8 +23,8 @@ from tarn.control.inbox import Inbox
 from tarn.control.snapshot import Board, Snapshot
 from tarn.domain import ANONYMOUS, Principal, ProxyRule, Readiness, Verdict
 from tarn.errors import ConfigError, ProviderError
-from tarn.http.authorize import MISSING, Authorize, Question, question
-from tarn.http.gate import DirectGate
+from tarn.http.authorize import MISSING, Authorize, AuthorizeRequest, question
+from tarn.http.authorizer_pool import DirectAuthorizer
 from tarn.http.identity import OWNER
 from tarn.http.rights import MOST_STALE, PRINCIPAL, Rights
 from tarn.http.sources import Sources
@@ -51,7 +51,7 @@ def sources(
     return Sources(
         board=Board(shown or snapshot()),
         inbox=Inbox(lambda: None),
-        gate=DirectGate(authorizer),
+        gate=DirectAuthorizer(authorizer),
         readiness=lambda: Readiness(ready=ready),
         config={},
         clock=RealClock(),
@@ -184,7 +184,7 @@ def test_any_query_is_a_question_or_a_400(query: bytes) -> None:
 def test_a_question_is_read_as_it_was_written() -> None:
     """Unknown fields say nothing; percent signs are decoded once, and stand in no name."""
     found = question(b"user=al%69ce%2b&x=1&action=metadata&model=a.b-c_1")
-    assert found == Question("metadata", "a.b-c_1", "alice+")
+    assert found == AuthorizeRequest("metadata", "a.b-c_1", "alice+")
     with pytest.raises(ConfigError):
         question(b"user=al%2520ice&action=metadata&model=a")
 
@@ -251,7 +251,7 @@ def test_over_http_with_the_reason_for_who_wants_json() -> None:
     authorizer = PolicyAuthorizer(rights=RIGHTS, stale=True)
     asked = {"model": "ocr", "action": "infer"}
     with (
-        FakeMaster(api_token=None, gate=DirectGate(authorizer), proxy=rule) as master,
+        FakeMaster(api_token=None, gate=DirectAuthorizer(authorizer), proxy=rule) as master,
         httpx.Client(base_url=master.url, trust_env=False) as web,
     ):
         cookie = {"Cookie": "proxy-user=alice"}
@@ -285,7 +285,7 @@ def test_without_the_token_nobody_asks() -> None:
 
 def test_the_questions_fields_are_all_of_it() -> None:
     """Nothing else of a request reaches the authorizer."""
-    assert [field.name for field in attrs.fields(Question)] == ["action", "model", "user"]
+    assert [field.name for field in attrs.fields(AuthorizeRequest)] == ["action", "model", "user"]
 
 
 @attrs.define

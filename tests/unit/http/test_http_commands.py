@@ -49,7 +49,7 @@ def test_any_body_is_a_command_or_a_configuration_error(verb: str, body: dict[st
     outcome = _outcome(lambda: command(verb, body))
     if isinstance(outcome, ConfigError):
         assert outcome.where
-        assert outcome.right.startswith("Right would be ")
+        assert outcome.right.startswith("Expected ")
     else:
         assert isinstance(outcome, Command)
 

@@ -8,7 +8,7 @@ from fake_master import TOKEN, FakeMaster
 
 from tarn.domain import ProxyRule
 from tarn.http.hosts import Hosts
-from tarn.http.identity import Proofs, Trusted, network
+from tarn.http.identity import KnownProxy, Proofs, network
 from tarn.http.nonces import WINDOW, Nonces
 
 LOCAL = ("127.0.0.1", 40001)
@@ -95,7 +95,9 @@ def test_a_page_whose_name_was_led_here_scales_nothing() -> None:
 
 def test_what_a_page_cannot_send_may_name_any_host() -> None:
     """A balancer's check, a Prometheus or a tunnel with a token, a proxy with a proof."""
-    proxy = Trusted("lb1", network("127.0.0.1"), "token", b"the-token-of-a-proxy", frozenset("*"))
+    proxy = KnownProxy(
+        "lb1", network("127.0.0.1"), "token", b"the-token-of-a-proxy", frozenset("*")
+    )
     with FakeMaster(proofs=Proofs((proxy,))) as master:
         for path in ("/health", "/livez", "/readyz"):
             assert ask(master, "GET", path, "lb.example.org")[0] == 200

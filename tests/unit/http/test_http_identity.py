@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tarn.domain import ANONYMOUS, Principal, ProxyRule
-from tarn.http.asked import Asked
-from tarn.http.identity import OWNER, Identity
+from tarn.http.identity import OWNER, Authenticator
+from tarn.http.request_info import RequestInfo
 
 PROXY = "10.0.0.7"
 TOKEN = b"correct-horse"
@@ -27,8 +27,8 @@ def asked(
     more: Headers | None = None,
 ) -> Principal | None:
     headers = [*(more or []), *((b"cookie", cookie) for cookie in cookies)]
-    one = Asked("/api/v1/status", b"", tuple(headers), peer)
-    return asyncio.run(Identity(token, rule).identify(one)).principal
+    one = RequestInfo("/api/v1/status", b"", tuple(headers), peer)
+    return asyncio.run(Authenticator(token, rule).identify(one)).principal
 
 
 def test_the_owner_is_let_in_by_the_word_of_the_proxy() -> None:

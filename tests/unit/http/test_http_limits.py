@@ -12,9 +12,9 @@ from fake_master import FakeMaster, PolicyAuthorizer
 from tarn.domain import Principal
 from tarn.http import body as bodies
 from tarn.http import feed as feeds
+from tarn.http.authorizer_pool import DirectAuthorizer
 from tarn.http.feed import StreamPlaces
-from tarn.http.gate import DirectGate
-from tarn.http.identity import Proofs, Trusted, network
+from tarn.http.identity import KnownProxy, Proofs, network
 
 STREAM = {"Accept": "text/event-stream"}
 
@@ -63,10 +63,12 @@ def test_who_may_only_look_leaves_streams_to_who_follows(monkeypatch: pytest.Mon
     monkeypatch.setattr(feeds, "KEPT_FOR_FEW", 1)
     monkeypatch.setattr(feeds, "EACH_VIEWER", 3)
     own = b"the-own-token-of-one-load-balancer"
-    lb = Trusted("lb1", network("127.0.0.1"), "token", own, users=frozenset({"*"}))
+    lb = KnownProxy("lb1", network("127.0.0.1"), "token", own, users=frozenset({"*"}))
     rights = {(user, "view", "") for user in ("alice", "bob")}
     with (
-        FakeMaster(proofs=Proofs((lb,)), gate=DirectGate(PolicyAuthorizer(rights=rights))) as one,
+        FakeMaster(
+            proofs=Proofs((lb,)), gate=DirectAuthorizer(PolicyAuthorizer(rights=rights))
+        ) as one,
         httpx.Client(base_url=one.url, trust_env=False) as web,
         contextlib.ExitStack() as open_ones,
     ):

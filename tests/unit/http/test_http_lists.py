@@ -6,12 +6,12 @@ import attrs
 import httpx
 from fake_master import FakeMaster, PolicyAuthorizer, decision, event, instance, snapshot
 
-from tarn.control.sights import Sight
+from tarn.control.signal_status import SignalStatus
 from tarn.control.snapshot import Snapshot
 from tarn.domain import Known, Readiness
-from tarn.domain.model_totals import ModelLooks, ModelTotals
-from tarn.http.gate import DirectGate, PooledGate
-from tarn.http.hidden import MASK
+from tarn.domain.model_totals import ModelTotals, ModelTotalsHistory
+from tarn.http.authorizer_pool import AuthorizerPool, DirectAuthorizer
+from tarn.http.visibility import MASK
 
 SHOWN, SECRET, UNKNOWN = "ocr", "payroll", "payroll-2"
 PAGES = (
@@ -29,7 +29,9 @@ def picture() -> Snapshot:
     models = ((SHOWN, "READY", ""), (SECRET, "UNAVAILABLE", f"{SECRET}_0_1 failed"))
     said = f"model {SECRET} is unavailable on llama-0001"
     one = instance(1, models=models, reason=said)
-    sight = Sight(f'queue{{model="{SECRET}"}}', Known(1.0), 1.0, "", f"metric of {SECRET}", True)
+    sight = SignalStatus(
+        f'queue{{model="{SECRET}"}}', Known(1.0), 1.0, "", f"metric of {SECRET}", True
+    )
     totals = {SECRET: ModelTotals(1.0), SHOWN: ModelTotals(2.0)}
     return snapshot(
         one,
@@ -40,12 +42,12 @@ def picture() -> Snapshot:
         events=(event(said), event(f"{UNKNOWN} was unloaded")),
         decisions=(attrs.evolve(decision(2), reason=f"queue of {SECRET}"),),
         signals=(sight,),
-        models=ModelLooks(((1.0, totals),)),
+        models=ModelTotalsHistory(((1.0, totals),)),
     )
 
 
 def master_of(authorizer: PolicyAuthorizer) -> FakeMaster:
-    return FakeMaster(picture(), api_token=None, gate=DirectGate(authorizer), config=CONFIG)
+    return FakeMaster(picture(), api_token=None, gate=DirectAuthorizer(authorizer), config=CONFIG)
 
 
 def first_of(web: httpx.Client, path: str) -> str:
@@ -94,7 +96,7 @@ def test_who_may_change_the_fleet_sees_each_name_and_nobody_is_asked() -> None:
     """The holder of the api token, whom the authorizer would tell of no model."""
     authorizer = PolicyAuthorizer(rights=set())
     with (
-        FakeMaster(picture(), gate=DirectGate(authorizer), config=CONFIG) as master,
+        FakeMaster(picture(), gate=DirectAuthorizer(authorizer), config=CONFIG) as master,
         httpx.Client(base_url=master.url, trust_env=False) as web,
     ):
         token = {"X-TARN-Token": "correct-horse"}
@@ -114,7 +116,7 @@ def test_a_list_is_one_question_and_without_a_guard_none() -> None:
     asked: list[str] = []
     idle = PolicyAuthorizer(rights=SEES)
     with FakeMaster(
-        picture(), api_token=None, gate=DirectGate(idle), config=CONFIG, guards_models=False
+        picture(), api_token=None, gate=DirectAuthorizer(idle), config=CONFIG, guards_models=False
     ) as master:
         body = httpx.get(f"{master.url}/api/v1/status", trust_env=False).text
     assert SECRET in body
@@ -178,7 +180,7 @@ def test_an_authorizer_that_hangs_or_raises_hides_every_model() -> None:
             late.wait(5)
             return ()
 
-    gate = PooledGate(Late(rights={("anonymous", "view", "")}), deadline_s=0.2)
+    gate = AuthorizerPool(Late(rights={("anonymous", "view", "")}), deadline_s=0.2)
     try:
         with FakeMaster(picture(), api_token=None, gate=gate, config=CONFIG) as master:
             body = httpx.get(f"{master.url}/api/v1/status", trust_env=False).text
@@ -196,7 +198,7 @@ def test_not_ready_is_closed_and_said_and_the_owner_still_gets_in() -> None:
     authorizer = PolicyAuthorizer(rights=SEES)
     away = Readiness(ready=False, reason="no policies yet")
     with (
-        FakeMaster(picture(), gate=DirectGate(authorizer), readiness=away) as master,
+        FakeMaster(picture(), gate=DirectAuthorizer(authorizer), readiness=away) as master,
         httpx.Client(base_url=master.url, trust_env=False) as web,
     ):
         health = web.get("/health")
@@ -218,11 +220,11 @@ def test_not_ready_is_closed_and_said_and_the_owner_still_gets_in() -> None:
     ):
         told = web.get("/api/v1/status").json()
         assert told["authorizer"]["stale"] is True
-        assert "the authorizer answers from what it knew last" in told["warnings"]
+        assert "the authorizer answers from what it last knew" in told["warnings"]
         health = web.get("/health")
     assert (health.status_code, health.text) == (
         200,
-        "OK\nthe authorizer answers from what it knew last\n",
+        "OK\nthe authorizer answers from what it last knew\n",
     )
 
 

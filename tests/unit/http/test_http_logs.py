@@ -13,9 +13,9 @@ import pytest
 from fake_master import TOKEN, FakeMaster, PolicyAuthorizer, instance, snapshot
 
 from tarn.errors import NotFoundError, ProviderError
-from tarn.http.gate import DirectGate
-from tarn.http.hidden import MASK
-from tarn.http.log_desk import LogDesk
+from tarn.http.authorizer_pool import DirectAuthorizer
+from tarn.http.log_reader import LogReader
+from tarn.http.visibility import MASK
 from tarn.interfaces import LogTail
 
 WHOLE = tuple(f"line {number}" for number in range(1, 301))
@@ -32,7 +32,7 @@ def tail(instance_id: str, lines: int) -> LogTail:
 def asking(
     of_instance: Callable[[str, int], LogTail], deadline_s: float = 5.0, **more: object
 ) -> Iterator[httpx.Client]:
-    desk = LogDesk(of_instance, lambda lines: LogTail(("the master's",)), deadline_s=deadline_s)
+    desk = LogReader(of_instance, lambda lines: LogTail(("the master's",)), deadline_s=deadline_s)
     with FakeMaster(logs=desk, **more) as master:
         with httpx.Client(base_url=master.url, trust_env=False, headers=AUTH) as web:
             yield web
@@ -87,7 +87,7 @@ def test_only_who_administers_reads_logs() -> None:
     """To view is not enough; what stands in a log may be about anybody's requests."""
     for rights, status in (({"view"}, 403), ({"view", "admin"}, 200)):
         authorizer = PolicyAuthorizer(rights={("anonymous", right, "") for right in rights})
-        with asking(tail, api_token=None, gate=DirectGate(authorizer)) as web:
+        with asking(tail, api_token=None, gate=DirectAuthorizer(authorizer)) as web:
             asked = web.get("/api/v1/logs", params={"instance": "llama-0001"})
             assert asked.status_code == status
     with asking(tail) as web:
@@ -105,8 +105,8 @@ def test_secrets_and_hidden_models_are_masked() -> None:
     rights = {("anonymous", action, "ocr") for action in ("list", "metadata")}
     rights.add(("anonymous", "admin", ""))
     picture = snapshot(instance(1, models=(("payroll", "READY", ""), ("ocr", "READY", ""))))
-    desk = LogDesk(lambda _id, _lines: LogTail(said))
-    gate = DirectGate(PolicyAuthorizer(rights=rights))
+    desk = LogReader(lambda _id, _lines: LogTail(said))
+    gate = DirectAuthorizer(PolicyAuthorizer(rights=rights))
     with (
         FakeMaster(picture, logs=desk, api_token=None, gate=gate) as master,
         httpx.Client(base_url=master.url, trust_env=False) as web,
@@ -158,7 +158,7 @@ def test_a_node_that_refuses_is_told() -> None:
 def test_a_master_reads_its_own_log_where_that_is_a_file(tmp_path: Path) -> None:
     """Its standard error is the file, also when that was rotated; a pipe is no file."""
     program = (
-        "import sys; from tarn.http.log_desk import own_log\n"
+        "import sys; from tarn.http.log_reader import own_log\n"
         "print('hello', file=sys.stderr, flush=True)\n"
         "print(own_log(int(sys.argv[1])).lines)"
     )

@@ -13,7 +13,7 @@ from tarn.domain.spec import ApiSpec, SpnegoSpec, TrustedProxy
 from tarn.errors import ConfigError, LaunchError
 from tarn.http.identity.claims import ticket
 from tarn.http.identity.prepared import brought_token, prepared, renewed_token
-from tarn.http.server import Server
+from tarn.http.server import HttpServer
 from tarn.http.takeover import holders, token_after
 
 LB1 = TrustedProxy("lb1", "10.0.0.5", "token", token="env:A")
@@ -114,7 +114,7 @@ def test_a_connection_of_ours_that_got_the_masters_port_by_chance_is_no_stranger
         with socket.create_connection(somewhere.getsockname()) as ours:
             port = ours.getsockname()[1]
             with pytest.raises(LaunchError):
-                Server(port=port)
+                HttpServer(port=port)
             assert token_after(tmp_path, "auto", port, os.getuid()) == (b"the-token", "")
             token, found = token_after(tmp_path, "auto", port, os.getuid() + 1)
     assert token == (tmp_path / "api_token").read_bytes() != b"the-token"

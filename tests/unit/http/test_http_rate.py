@@ -6,8 +6,8 @@ from fake_master import FakeMaster, PolicyAuthorizer, StillClock
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tarn.http.gate import DirectGate
-from tarn.http.identity import Proofs, Trusted, network
+from tarn.http.authorizer_pool import DirectAuthorizer
+from tarn.http.identity import KnownProxy, Proofs, network
 from tarn.http.rate import Rates
 
 STEPS = st.lists(
@@ -77,7 +77,7 @@ def test_a_burst_may_be_more_than_a_seconds_worth() -> None:
 
 
 OWN = b"the-own-token-of-one-load-balancer"
-LB = Trusted("lb1", network("127.0.0.1"), "token", OWN, users=frozenset({"*"}))
+LB = KnownProxy("lb1", network("127.0.0.1"), "token", OWN, users=frozenset({"*"}))
 RIGHTS = {("alice", "infer", "ocr"), ("anonymous", "infer", "ocr"), ("alice", "view", "")}
 
 
@@ -90,7 +90,7 @@ def _behind_a_proxy(rate_limit: int) -> FakeMaster:
         rate_limit=rate_limit,
         clock=StillClock(),
         proofs=Proofs((LB,)),
-        gate=DirectGate(PolicyAuthorizer(rights=RIGHTS)),
+        gate=DirectAuthorizer(PolicyAuthorizer(rights=RIGHTS)),
         config={"models": {"serve": ["ocr"]}},
     )
 

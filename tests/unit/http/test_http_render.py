@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tarn.control.metrics import render_metrics
 from tarn.control.render import render_instances
-from tarn.control.sights import Sight
+from tarn.control.signal_status import SignalStatus
 from tarn.control.snapshot import Follower, Snapshot
 from tarn.domain import (
     ClusterState,
@@ -21,17 +21,17 @@ from tarn.domain import (
     Endpoint,
     Event,
     Instance,
+    InstanceState,
     Known,
     Limits,
     Member,
     ModelState,
     Pause,
     Reading,
-    State,
     Unknown,
 )
-from tarn.domain.held import Held, Hold
-from tarn.domain.outlook import Holds, Prospect, Waits
+from tarn.domain.outlook import Holds, Prospect, WaitsFor
+from tarn.domain.size_holds import Hold, SizeHold
 from tarn.domain.size_outlook import SizeOutlook
 from tarn.domain.unwell import Symptom, Unwell
 from tarn.http.feed import decision_changes, event_changes, fleet_changes
@@ -46,7 +46,7 @@ instances = st.builds(
     Instance,
     id=names,
     spec_hash=names,
-    state=st.sampled_from(State),
+    state=st.sampled_from(InstanceState),
     since_s=numbers,
     requested_s=numbers,
     reason=names,
@@ -87,7 +87,7 @@ followers = st.builds(
 events = st.builds(Event, st.sampled_from(["TARN-1102", "odd"]), names, names, numbers, numbers)
 decisions = st.builds(Decision, numbers, st.none() | st.integers(), st.integers(), names, names)
 prospects = st.builds(
-    Prospect, st.sampled_from(Waits), st.none() | numbers, st.lists(names, max_size=2).map(tuple)
+    Prospect, st.sampled_from(WaitsFor), st.none() | numbers, st.lists(names, max_size=2).map(tuple)
 )
 moments = st.none() | st.floats(0, 1e9)
 sizes = st.builds(
@@ -98,12 +98,14 @@ sizes = st.builds(
     answered=st.booleans(),
     wanted=st.none() | st.integers(0, 9),
     reason=names,
-    held=st.lists(st.builds(Held, st.sampled_from(Hold), names, moments), max_size=3).map(tuple),
+    held=st.lists(st.builds(SizeHold, st.sampled_from(Hold), names, moments), max_size=3).map(
+        tuple
+    ),
     next_size=st.none() | st.integers(0, 9),
     next_s=moments,
 )
 held = st.builds(Holds, names, st.integers(0, 9), *[st.none() | numbers] * 4, sizes)
-sights = st.builds(Sight, names, samples, st.floats(0, 1e9), names, names, st.booleans())
+sights = st.builds(SignalStatus, names, samples, st.floats(0, 1e9), names, names, st.booleans())
 texts = st.lists(names, max_size=2).map(tuple)
 
 
@@ -218,7 +220,7 @@ def test_numbers_that_json_cannot_write_become_null() -> None:
 
 def test_a_cold_fleet_is_unhealthy_although_something_runs() -> None:
     """Started is not ready."""
-    cold = snapshot(instance(1, State.STARTING))
+    cold = snapshot(instance(1, InstanceState.STARTING))
     assert health(cold, authorizer_ready=True) == "NO_INSTANCES_READY"
     sleeping = attrs.evolve(cold, desired=0)
     assert health(sleeping, authorizer_ready=True) == "NO_INSTANCES_READY"
@@ -243,7 +245,7 @@ def test_moments_become_seconds_from_now() -> None:
         wanted=4,
         reason="queue 40 ms",
         allowed=4,
-        held=(Held(Hold.COOLDOWN, "a change", 1003.0),),
+        held=(SizeHold(Hold.COOLDOWN, "a change", 1003.0),),
         next_size=4,
         next_s=1003.0,
     )
@@ -271,8 +273,8 @@ def test_moments_become_seconds_from_now() -> None:
 
 def test_an_instance_tells_what_it_waits_for() -> None:
     """Null for one that waits for nothing."""
-    shown = snapshot(instance(1), instance(2, State.DRAINING))
-    waits = Prospect(Waits.REQUESTS, 1012.5, ("lb",))
+    shown = snapshot(instance(1), instance(2, InstanceState.DRAINING))
+    waits = Prospect(WaitsFor.REQUESTS, 1012.5, ("lb",))
     shown = attrs.evolve(shown, prospects={"llama-0002": waits})
     one, two = _strict(render_status(shown, 1000.0))["instances"]
     assert (one["waits"], one["state_for_s"]) == (None, 100.0)
@@ -289,7 +291,7 @@ def test_an_ejected_instance_is_suspect_with_the_reason_while_it_is_ready() -> N
     """One that leaves for it has that as its reason, and is not suspect."""
     unwell = Unwell(Symptom.FAILING, "m", "it failed 9 of 9", 1.0, ejected=True)
     sick = attrs.evolve(instance(1), unwell=unwell)
-    leaving = attrs.evolve(sick, state=State.DRAINING)
+    leaving = attrs.evolve(sick, state=InstanceState.DRAINING)
     asked = attrs.evolve(sick, unwell=attrs.evolve(unwell, ejected=False, for_all=True))
     first, second, third = json.loads(render_status(snapshot(sick, leaving, asked), 100.0))[
         "instances"

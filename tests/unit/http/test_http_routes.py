@@ -30,17 +30,17 @@ from tarn.domain import (
     Demand,
     Down,
     Drain,
+    InstanceState,
     Limits,
     PauseScaling,
     Readiness,
     Resume,
     Scale,
-    State,
     Verdict,
 )
-from tarn.http import actions
-from tarn.http.gate import DirectGate
-from tarn.http.identity import Proofs, Trusted, network
+from tarn.http import route_permissions
+from tarn.http.authorizer_pool import DirectAuthorizer
+from tarn.http.identity import KnownProxy, Proofs, network
 
 SAFE = {
     "X-Content-Type-Options": "nosniff",
@@ -96,7 +96,7 @@ def test_instances_are_host_and_port_lines_of_the_ready_ones(web: httpx.Client) 
 
 def test_that_nobody_is_ready_is_said_once_it_is_known() -> None:
     """A script that obeyed an empty text would drop instances which an earlier master left."""
-    picture = snapshot(instance(1, State.STARTING))
+    picture = snapshot(instance(1, InstanceState.STARTING))
     assert picture.view.members == ()
     part = attrs.evolve(picture, view=attrs.evolve(picture.view, complete=False))
     with (
@@ -131,7 +131,7 @@ def test_accept_chooses_between_text_and_json(web: httpx.Client, accept: str, ki
 
 def test_instances_in_json_carry_states_and_mark_who_is_in_the_view() -> None:
     """A draining instance is listed, and marked as out."""
-    picture = snapshot(instance(1), instance(2, State.DRAINING))
+    picture = snapshot(instance(1), instance(2, InstanceState.DRAINING))
     with FakeMaster(picture, api_token=None) as master:
         headers = {"Accept": "application/json"}
         body = httpx.get(f"{master.url}/instances", headers=headers, trust_env=False).json()
@@ -190,7 +190,7 @@ def test_the_token_in_the_query_opens_metrics_and_nothing_else(stranger: httpx.C
 def test_without_a_configured_token_everybody_is_anonymous() -> None:
     """``token: none`` is asked for by name; a claimed user is still not believed."""
     authorizer = FakeAuthorizer()
-    with FakeMaster(api_token=None, gate=DirectGate(authorizer)) as master:
+    with FakeMaster(api_token=None, gate=DirectAuthorizer(authorizer)) as master:
         headers = {"X-TARN-User": "ops"}
         answer = httpx.get(f"{master.url}/config", headers=headers, trust_env=False)
     assert answer.status_code == 200
@@ -204,7 +204,7 @@ def test_without_a_configured_token_everybody_is_anonymous() -> None:
 def test_a_no_of_the_authorizer_is_403_with_its_reason() -> None:
     """Reading, commanding and following are different actions; open routes ask nobody."""
     authorizer = FakeAuthorizer(Verdict(allowed=False, reason="policy 7 says no"))
-    with FakeMaster(api_token=None, gate=DirectGate(authorizer)) as master:
+    with FakeMaster(api_token=None, gate=DirectAuthorizer(authorizer)) as master:
         with httpx.Client(base_url=master.url, trust_env=False) as web:
             answers = [
                 web.get("/instances"),
@@ -269,7 +269,7 @@ def test_head_has_the_headers_of_get_and_no_body(web: httpx.Client, path: str) -
         (
             {
                 "desired": 0,
-                "instances": (instance(1, State.DRAINING),),
+                "instances": (instance(1, InstanceState.DRAINING),),
                 "view": snapshot().view,
             },
             True,
@@ -445,7 +445,7 @@ def test_a_wrong_body_is_400_and_says_what_is_right(
     answer = web.put(f"/api/v1/{path}", content=body, headers=headers)
     error = answer.json()["error"]
     assert (answer.status_code, error["where"]) == (400, where)
-    assert error["right"].startswith("Right would be ")
+    assert error["right"].startswith("Expected ")
     assert master.commands == before
 
 
@@ -652,8 +652,8 @@ def test_values_of_environment_variables_are_for_who_may_change_the_fleet(accept
     config = {"triton": {"env": {"GREETING": "canary-1"}}, "more": [{"env": {"A": "canary-2"}}]}
     rights = {("alice", "view", ""), ("ops", "view", ""), ("ops", "admin", "")}
     own = b"the-own-token-of-one-load-balancer"
-    lb = Trusted("lb1", network("127.0.0.1"), "token", own, users=frozenset({"*"}))
-    gate = DirectGate(PolicyAuthorizer(rights=rights))
+    lb = KnownProxy("lb1", network("127.0.0.1"), "token", own, users=frozenset({"*"}))
+    gate = DirectAuthorizer(PolicyAuthorizer(rights=rights))
 
     def seen(user: str) -> str:
         headers = {"X-TARN-Token": own.decode(), "X-TARN-User": user, "Accept": accept}
@@ -675,7 +675,7 @@ def test_one_slash_at_the_end_is_the_same_page_on_every_route() -> None:
         def ask(method: str, path: str) -> int:
             return web.request(method, master.url + path, headers=headers).status_code
 
-        for route, need in actions.ACTIONS.items():
+        for route, need in route_permissions.ACTIONS.items():
             method, path = need.methods[0], route.replace("{name}", "lb1").rstrip("/")
             assert ask(method, f"{path}/") == ask(method, path or "/"), path
             assert ask(method, f"{path}//") == 404

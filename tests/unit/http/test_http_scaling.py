@@ -3,12 +3,12 @@
 import httpx
 from fake_master import TOKEN, FakeMaster, StillClock, decision, instance, snapshot
 
-from tarn.control.sights import Sight
+from tarn.control.signal_status import SignalStatus
 from tarn.domain import Known, Limits, Pause, Unknown
-from tarn.domain.held import Held, Hold
 from tarn.domain.outlook import Holds
+from tarn.domain.size_holds import Hold, SizeHold
 from tarn.domain.size_outlook import SizeOutlook
-from tarn.follow import Api
+from tarn.follow import MasterApi
 from tarn.http.scaling import scaling_json
 
 NOW_S = StillClock().now_s()
@@ -20,7 +20,7 @@ SIZE = SizeOutlook(
     wanted=1,
     reason="in_flight is 3",
     allowed=1,
-    held=(Held(Hold.DOWN_WINDOW, "a wish for 2 in the last 300 s", NOW_S + 180.0),),
+    held=(SizeHold(Hold.DOWN_WINDOW, "a wish for 2 in the last 300 s", NOW_S + 180.0),),
     next_size=1,
     next_s=NOW_S + 180.0,
     cooldown_s=60.0,
@@ -28,11 +28,11 @@ SIZE = SizeOutlook(
     down_s=300.0,
 )
 SIGNALS = (
-    Sight(
+    SignalStatus(
         "in_flight", Known(3.0, 0.25), NOW_S - 0.5, "requests", "metrics of 2 instances", read=True
     ),
-    Sight("latency", Unknown("nobody asked"), NOW_S, "", "a plugin", read=False),
-    Sight("odd", Known(float("nan")), NOW_S + 1.0, "", "a plugin", read=False),
+    SignalStatus("latency", Unknown("nobody asked"), NOW_S, "", "a plugin", read=False),
+    SignalStatus("odd", Known(float("nan")), NOW_S + 1.0, "", "a plugin", read=False),
 )
 PICTURE = snapshot(
     instance(1),
@@ -116,6 +116,6 @@ def test_a_client_of_the_api_gets_it_and_a_stranger_does_not() -> None:
     """It is a route like any other: closed without the api token."""
     with FakeMaster(PICTURE) as master:
         url = f"http://127.0.0.1:{master.server.port}"
-        with Api(url, TOKEN.decode()) as api:
+        with MasterApi(url, TOKEN.decode()) as api:
             assert api.scaling()["next"]["replicas"] == 1
         assert httpx.get(f"{url}/api/v1/scaling").status_code == 401

@@ -5,7 +5,7 @@ import pytest
 from fake_master import TOKEN, FakeMaster
 
 from tarn.domain.request_proof import scrape_token
-from tarn.http.actions import ACTIONS
+from tarn.http.route_permissions import ACTIONS
 
 SCRAPE = scrape_token(TOKEN).decode()
 

@@ -12,14 +12,14 @@ from asking import has_ipv6
 from fake_master import TOKEN, FakeMaster, instance, snapshot
 
 from tarn.errors import LaunchError, ProviderError
-from tarn.follow import Api
-from tarn.http.server import Server
+from tarn.follow import MasterApi
+from tarn.http.server import HttpServer
 from tarn.http.sources import Sources
 
 
 def test_port_zero_takes_a_free_one_before_the_start() -> None:
     """The address is known, and connections queue, before anything is served."""
-    server = Server()
+    server = HttpServer()
     try:
         assert server.url == f"http://127.0.0.1:{server.port}"
         socket.create_connection(("127.0.0.1", server.port), timeout=5).close()
@@ -29,10 +29,10 @@ def test_port_zero_takes_a_free_one_before_the_start() -> None:
 
 def test_a_fixed_port_that_is_taken_fails_with_its_code() -> None:
     """Nothing was started; the message names the address and what to do."""
-    first = Server()
+    first = HttpServer()
     try:
         with pytest.raises(LaunchError, match=rf"127\.0\.0\.1:{first.port}") as caught:
-            Server(port=first.port)
+            HttpServer(port=first.port)
         assert caught.value.code == "TARN-3103"
     finally:
         first.close()
@@ -40,11 +40,11 @@ def test_a_fixed_port_that_is_taken_fails_with_its_code() -> None:
 
 def test_a_restarted_master_gets_its_port_back_if_it_is_free() -> None:
     """And another one if it is not."""
-    first = Server()
-    second = Server(preferred=first.port)
+    first = HttpServer()
+    second = HttpServer(preferred=first.port)
     assert second.port != first.port
     first.close()
-    third = Server(preferred=first.port)
+    third = HttpServer(preferred=first.port)
     assert third.port == first.port
     second.close()
     third.close()
@@ -53,7 +53,7 @@ def test_a_restarted_master_gets_its_port_back_if_it_is_free() -> None:
 @pytest.mark.skipif(not has_ipv6(), reason="this machine has no ::1")
 def test_a_master_listens_at_an_address_of_ipv6() -> None:
     """And its URL leads there, for every client of it."""
-    with FakeMaster(host="::1") as master, Api(master.url, TOKEN.decode()) as api:
+    with FakeMaster(host="::1") as master, MasterApi(master.url, TOKEN.decode()) as api:
         assert master.url == f"http://[::1]:{master.server.port}"
         assert httpx.get(f"{master.url}/livez", trust_env=False).status_code == 200
         assert api.status()["name"] == "llama"
@@ -61,7 +61,7 @@ def test_a_master_listens_at_an_address_of_ipv6() -> None:
 
 def test_the_advertised_host_is_in_the_url() -> None:
     """Listening on every address, found under one."""
-    server = Server("127.0.0.1", advertised="nm-12")
+    server = HttpServer("127.0.0.1", advertised="nm-12")
     assert server.url == f"http://nm-12:{server.port}"
     server.close()
 
@@ -84,7 +84,7 @@ def test_closing_ends_within_a_second_although_streams_are_open() -> None:
 
 def test_closing_twice_or_unstarted_is_harmless() -> None:
     """Idempotent."""
-    server = Server()
+    server = HttpServer()
     server.close()
     server.close()
 
@@ -101,7 +101,7 @@ def test_who_never_finishes_a_head_is_hung_up_on() -> None:
     """A byte now and then does not hold a connection; a second request is timed too."""
     master = FakeMaster(api_token=None)
     master.server.close()
-    master.server = Server(head_within_s=0.5)
+    master.server = HttpServer(head_within_s=0.5)
     with master:
         address = ("127.0.0.1", master.server.port)
         fresh = socket.create_connection(address, timeout=5)
@@ -121,7 +121,7 @@ def test_a_stream_outlives_the_time_for_a_head() -> None:
     """Only waiting for a head is timed."""
     master = FakeMaster(api_token=None)
     master.server.close()
-    master.server = Server(head_within_s=0.3)
+    master.server = HttpServer(head_within_s=0.3)
     with master:
         connection = http.client.HTTPConnection("127.0.0.1", master.server.port, timeout=5)
         connection.request("GET", "/api/v1/stream", headers={"Accept": "text/event-stream"})
@@ -145,7 +145,7 @@ def test_a_silent_control_thread_is_503() -> None:
         with httpx.Client(headers=headers, trust_env=False) as web:
             answer = web.put(f"{master.url}/api/v1/resume")
             assert (answer.status_code, answer.json()["error"]["code"]) == (503, "TARN-4002")
-            assert "may still obey" in answer.json()["error"]["next_step"]
+            assert "may still carry out the command" in answer.json()["error"]["next_step"]
             (request,) = master.inbox.drain()
             request.answer.set_exception(ProviderError("master", "too late"))
             master.app._api._answer_within_s = 20.0

@@ -7,7 +7,7 @@ import pytest
 from fake_master import TOKEN, FakeAuthorizer, FakeMaster
 
 from tarn.domain import ProxyRule, Verdict
-from tarn.http.gate import DirectGate
+from tarn.http.authorizer_pool import DirectAuthorizer
 from tarn.http.sessions import SESSION_S
 
 HOLDER = {"X-TARN-Token": TOKEN.decode()}
@@ -97,7 +97,7 @@ def test_a_body_that_is_no_proof_is_told_what_is_right(page: httpx.Client, body:
     answer = page.put("/api/v1/session", content=body, headers={"Content-Type": "application/json"})
     assert answer.status_code == 400
     assert "xxx" not in answer.text
-    assert "Right would be" in answer.json()["error"]["right"]
+    assert "Expected" in answer.json()["error"]["right"]
 
 
 def test_whoever_tries_too_often_waits_and_the_right_token_too() -> None:
@@ -127,7 +127,7 @@ def test_where_no_token_is_asked_for_nobody_signs_in() -> None:
 
 def test_who_may_less_is_told_what_they_may() -> None:
     """The page shows no button that would be refused."""
-    gate = DirectGate(FakeAuthorizer(Verdict(allowed=False, reason="no")))
+    gate = DirectAuthorizer(FakeAuthorizer(Verdict(allowed=False, reason="no")))
     with FakeMaster(api_token=None, gate=gate) as master, web(master) as page:
         assert page.get("/api/v1/me").json()["may"] == []
 

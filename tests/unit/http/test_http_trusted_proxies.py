@@ -15,35 +15,35 @@ from tarn.domain import ANONYMOUS, Principal
 from tarn.domain.access import AccessRules, by_standing
 from tarn.domain.spec import SubjectsSpec, TrustedProxy
 from tarn.errors import ConfigError, NotAuthorizedError
-from tarn.http.asked import Asked, Identified
-from tarn.http.desk import Desk
-from tarn.http.gate import DirectGate
+from tarn.http.authorizer_pool import DirectAuthorizer
+from tarn.http.blocking_pool import BlockingPool
 from tarn.http.identity import (
     OWNER,
-    Accepted,
-    Identity,
+    AcceptedTicket,
+    Authenticator,
+    KnownProxy,
     Proofs,
-    Trusted,
     connects,
     network,
     trusted,
 )
 from tarn.http.identity.people import People
+from tarn.http.request_info import Identity, RequestInfo
 from tarn_plugins.authorizer.none import NoAuthorizer
 
 API = b"the-api-token-of-the-cluster"
 OWN = b"the-own-token-of-one-proxy"
 HERE, THERE = "10.0.0.5", "10.0.0.6"
-LB = Trusted("lb1", network(HERE), "token", OWN, users=frozenset({"*"}))
-GATE = Trusted("gate", network("10.0.1.0/24"), "mtls", groups=frozenset({"analysts"}))
-KNOX = Trusted("knox", network(HERE), "kerberos", users=frozenset({"alice"}))
+LB = KnownProxy("lb1", network(HERE), "token", OWN, users=frozenset({"*"}))
+GATE = KnownProxy("gate", network("10.0.1.0/24"), "mtls", groups=frozenset({"analysts"}))
+KNOX = KnownProxy("knox", network(HERE), "kerberos", users=frozenset({"alice"}))
 
 Header = tuple[bytes, bytes]
 
 
 @attrs.frozen
 class Register:
-    """`Names`: a short name is what stands before the ``@``."""
+    """A `UserDirectory`: a short name is what stands before the ``@``."""
 
     groups_of: Mapping[str, frozenset[str]] = attrs.field(factory=dict)
 
@@ -57,23 +57,23 @@ class Register:
 
 
 class Readable:
-    """`Tickets`, each the name of its principal in plain text."""
+    """A `TicketChecker`: a ticket is the name of its principal in plain text."""
 
-    def accept(self, token: bytes) -> Accepted:
+    def accept(self, token: bytes) -> AcceptedTicket:
         if token == b"stale":
             raise NotAuthorizedError("anonymous", "authenticate", next_step="The ticket: it is old")
-        return Accepted(token.decode(), b"and I am the master")
+        return AcceptedTicket(token.decode(), b"and I am the master")
 
 
 @pytest.fixture(scope="module")
 def desk():
-    one = Desk("the directory of users", deadline_s=2.0)
+    one = BlockingPool("the directory of users", deadline_s=2.0)
     yield one
     one.close()
 
 
 @pytest.fixture
-def who(desk: Desk):
+def who(desk: BlockingPool):
     """A function that asks an identity with all kinds of proofs."""
 
     def ask(
@@ -84,14 +84,14 @@ def who(desk: Desk):
         tickets: bool = False,
         query: bytes = b"",
         path: str = "/api/v1/status",
-    ) -> Identified:
+    ) -> Identity:
         names = Register({"bob": frozenset({"analysts"}), "alice": frozenset({"staff"})})
         known = Readable() if tickets else None
 
-        async def answer() -> Identified:
+        async def answer() -> Identity:
             proofs = Proofs((LB, GATE, KNOX), known, desk, People(names, desk))
-            asked = Asked(path, query, tuple(headers), peer, certificate)
-            return await Identity(api, None, proofs).identify(asked)
+            asked = RequestInfo(path, query, tuple(headers), peer, certificate)
+            return await Authenticator(api, None, proofs).identify(asked)
 
         return asyncio.run(answer())
 
@@ -271,7 +271,7 @@ def test_a_directory_of_users_that_is_away_lets_nobody_in(who, caplog) -> None:
 def test_a_directory_that_hangs_costs_its_deadline_and_no_more() -> None:
     """Then it is a no, and the loop was free meanwhile."""
     hang = threading.Event()
-    desk = Desk("the directory of users", deadline_s=0.05)
+    desk = BlockingPool("the directory of users", deadline_s=0.05)
 
     @attrs.frozen
     class Hanging(Register):
@@ -279,10 +279,10 @@ def test_a_directory_that_hangs_costs_its_deadline_and_no_more() -> None:
             hang.wait(10)
             return frozenset()
 
-    async def answer() -> tuple[Identified, int]:
+    async def answer() -> tuple[Identity, int]:
         proofs = Proofs((LB,), None, desk, People(Hanging(), desk))
-        asked = Asked("/", b"", (token(OWN), user(b"alice")), HERE)
-        question = asyncio.create_task(Identity(API, None, proofs).identify(asked))
+        asked = RequestInfo("/", b"", (token(OWN), user(b"alice")), HERE)
+        question = asyncio.create_task(Authenticator(API, None, proofs).identify(asked))
         turns = 0
         while not question.done():
             turns += 1
@@ -298,7 +298,7 @@ def test_a_directory_that_hangs_costs_its_deadline_and_no_more() -> None:
         desk.close()
 
 
-def test_groups_are_asked_once_a_minute_and_not_kept_longer(desk: Desk) -> None:
+def test_groups_are_asked_once_a_minute_and_not_kept_longer(desk: BlockingPool) -> None:
     """A directory is slow; and who was thrown out of a group is out."""
     asked: list[str] = []
     now = [0.0]
@@ -318,7 +318,7 @@ def test_groups_are_asked_once_a_minute_and_not_kept_longer(desk: Desk) -> None:
     assert asked == ["alice", "alice"]
 
 
-def test_a_name_like_an_option_is_never_looked_up(desk: Desk) -> None:
+def test_a_name_like_an_option_is_never_looked_up(desk: BlockingPool) -> None:
     """``id -Gn -a`` would tell the groups of the master's own user."""
 
     class Never(Register):
@@ -342,7 +342,7 @@ def test_a_spec_becomes_trusted_proxies_with_the_tokens_that_were_brought() -> N
     """One that was not brought ends the master: it would be open to an empty one."""
     spec = (TrustedProxy("lb1", HERE, "token", token="env:LB"), TrustedProxy("g", "10.0.1.0/24"))
     made = trusted(spec, {"lb1": OWN.decode()})
-    assert made == (LB, Trusted("g", network("10.0.1.0/24"), "mtls", None, frozenset({"*"})))
+    assert made == (LB, KnownProxy("g", network("10.0.1.0/24"), "mtls", None, frozenset({"*"})))
     for tokens in ({}, {"lb1": ""}):
         with pytest.raises(ConfigError, match="lb1"):
             trusted(spec, tokens)
@@ -366,8 +366,8 @@ def test_whatever_is_sent_only_proofs_let_in(
     headers: list[Header], peer: str, certificate: str
 ) -> None:
     """Any bytes are no error; a name needs a proven proxy, the fleet's holder the api token."""
-    asked = Asked("/instances", b"", tuple(headers), peer, certificate)
-    said = asyncio.run(Identity(API, None, Proofs((LB, GATE, KNOX))).identify(asked))
+    asked = RequestInfo("/instances", b"", tuple(headers), peer, certificate)
+    said = asyncio.run(Authenticator(API, None, Proofs((LB, GATE, KNOX))).identify(asked))
     if said.principal is None:
         assert said.status in (400, 401, 403)
         return
@@ -393,17 +393,17 @@ def test_viewers_may_look_and_not_touch_where_there_is_no_authorizer(
     name: str, may: set[str]
 ) -> None:
     """By name or by group, as admins; the page learns what it may show."""
-    proxy = Trusted("lb1", network("127.0.0.1"), "token", OWN, users=frozenset({"*"}))
+    proxy = KnownProxy("lb1", network("127.0.0.1"), "token", OWN, users=frozenset({"*"}))
     access = AccessRules(
         admins=SubjectsSpec(users=("ops",)),
         viewers=SubjectsSpec(users=("alice",), groups=("analysts",)),
     )
-    desk = Desk("the directory of users")
+    desk = BlockingPool("the directory of users")
     people = People(Register({"bob": frozenset({"analysts"})}), desk)
     with (
         FakeMaster(
             access=access,
-            gate=DirectGate(NoAuthorizer()),
+            gate=DirectAuthorizer(NoAuthorizer()),
             proofs=Proofs((proxy,), None, desk, people),
         ) as master,
         httpx.Client(base_url=master.url, trust_env=False) as web,

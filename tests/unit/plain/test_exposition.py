@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, Gauge, Histogram, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from tarn.plain.exposition import Row, rows
+from tarn.plain.exposition import MetricSample, rows
 
 VALUES = st.floats() | st.integers(-(2**53), 2**53)
 
@@ -21,10 +21,10 @@ def test_a_sample_has_its_familys_type() -> None:
         'other{a="b",} 8e+09 1700000000000\n'
     )
     assert list(rows(text)) == [
-        Row("up", "gauge", {}, 1.0),
-        Row("t_seconds_bucket", "histogram", {"le": "+Inf"}, 2.0),
-        Row("t_seconds_sum", "histogram", {}, 3.5),
-        Row("other", "untyped", {"a": "b"}, 8e9),
+        MetricSample("up", "gauge", {}, 1.0),
+        MetricSample("t_seconds_bucket", "histogram", {"le": "+Inf"}, 2.0),
+        MetricSample("t_seconds_sum", "histogram", {}, 3.5),
+        MetricSample("other", "untyped", {"a": "b"}, 8e9),
     ]
 
 

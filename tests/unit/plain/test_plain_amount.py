@@ -15,7 +15,7 @@ def test_an_amount_says_what_it_counts() -> None:
 @pytest.mark.parametrize("given", ["", "12", "20 parsecs", "50%%", "-3%", True, None])
 def test_what_is_no_amount_is_refused(given: object) -> None:
     """The message shows what was found."""
-    with pytest.raises(ValueError, match="is no number, duration or percentage"):
+    with pytest.raises(ValueError, match="is not a number, duration or percentage"):
         amount(given)  # type: ignore[arg-type]
 
 
@@ -59,5 +59,5 @@ def test_bounds_and_unit_are_kept() -> None:
 def test_an_amount_is_a_short_text() -> None:
     """Also a percentage."""
     for text in ("1s" * 40, "9" * 200_000 + "%"):
-        with pytest.raises(ValueError, match="characters is no number"):
+        with pytest.raises(ValueError, match="characters is not a number"):
             amount(text)

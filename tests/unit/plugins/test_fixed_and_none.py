@@ -11,26 +11,26 @@ from tarn.domain.spec import SpnegoSpec
 from tarn.testing.context import cluster_spec, master_context
 from tarn_plugins.authorizer import none
 from tarn_plugins.authorizer.none import NoAuthorizer
-from tarn_plugins.scaling.fixed import Fixed, Settings
+from tarn_plugins.scaling.fixed import FixedPolicy, FixedSettings
 
 FLEET = FleetView(now_s=1.0, desired=3, limits=Limits(1, 5))
 
 
 def test_fixed_keeps_the_size_that_a_person_chose() -> None:
     """Without settings it wants nothing, so `scale` and `replicas.initial` decide."""
-    assert Fixed(Settings()).wanted(FLEET) == Wish(None, "the size is fixed by a person")
+    assert FixedPolicy(FixedSettings()).wanted(FLEET) == Wish(None, "the size is fixed by a person")
 
 
 def test_fixed_wants_what_its_settings_say() -> None:
     """Always the same, whatever is seen; zero is a size."""
-    assert Fixed(Settings(4)).wanted(FLEET).replicas == 4
-    assert Fixed(Settings(0)).wanted(FLEET).replicas == 0
+    assert FixedPolicy(FixedSettings(4)).wanted(FLEET).replicas == 4
+    assert FixedPolicy(FixedSettings(0)).wanted(FLEET).replicas == 0
 
 
 def test_fixed_refuses_a_negative_size() -> None:
     """A bad value cannot be built."""
     with pytest.raises(ValueError, match="replicas"):
-        Settings(-1)
+        FixedSettings(-1)
 
 
 def test_no_authorizer_opens_models_and_says_that_it_is_none() -> None:
@@ -62,5 +62,5 @@ def test_a_ticket_alone_makes_nobody_an_administrator(
     """Without a token, but with tickets: whoever has one is known, and no more than that."""
     api = attrs.evolve(cluster_spec().api, token=token, spnego=spnego)
     context = master_context(tmp_path, spec=attrs.evolve(cluster_spec(), api=api))
-    made = none.tarn_authorizers()["none"].create(none.Settings(), context)
+    made = none.tarn_authorizers()["none"].create(none.NoneSettings(), context)
     assert made.check(Principal("bob", via="spnego"), "admin", "").allowed is open_fleet

@@ -85,7 +85,9 @@ def test_what_is_wrong_with_who_is_asked_has_its_path() -> None:
 
 def test_a_context_that_makes_no_policies_says_so(tmp_path: Path) -> None:
     """Only a master makes them."""
-    with pytest.raises(LookupError, match="no scaling policy is made here, 'relay' neither"):
+    with pytest.raises(
+        LookupError, match="a scaling policy such as 'relay' cannot be created here"
+    ):
         create(Settings(Choice("relay")), master_context(tmp_path))
 
 

@@ -108,7 +108,7 @@ def test_gpu_memory_is_no_signal(name: str) -> None:
     """90% used and idle: frameworks never give it back, so such a fleet would never shrink."""
     said = refused([name])
     assert f"the signal '{name}' is GPU memory" in said
-    assert "never falls" in said
+    assert "does not fall" in said
     assert "gpu_utilization" in said
 
 
@@ -179,7 +179,7 @@ def test_a_signal_whose_modules_are_missing_says_what_to_install(tmp_path: Path)
 
 def test_a_signal_that_is_always_there_cannot_be_offered() -> None:
     """Which of the two would it be?"""
-    with pytest.raises(PluginError, match="offers the signal 'pending', which is always there"):
+    with pytest.raises(PluginError, match="offers the signal 'pending', which is built in"):
         loaded("pending")
 
 

@@ -244,11 +244,13 @@ def test_the_scheme_chooses_the_storage(uri: str, storage: str) -> None:
 def test_a_scheme_that_nobody_takes_is_said() -> None:
     """With what would be taken; and a storage without its modules says what to install."""
     loaded = load(Storing("mount", ""), Storing("hadoop", "hdfs", requires=("no_such",)))
-    with pytest.raises(ProviderMissingError, match=r"no storage takes s3:// \(taken: hdfs://, a p"):
+    with pytest.raises(
+        ProviderMissingError, match=r"no storage supports s3:// \(supported: hdfs://, a p"
+    ):
         loaded.storage_for("s3://b/m")
     with pytest.raises(ProviderMissingError, match="storage for hdfs:// needs the module no_such"):
         loaded.storage_for("hdfs:///m")
-    with pytest.raises(ProviderMissingError, match="no storage takes a path"):
+    with pytest.raises(ProviderMissingError, match="no storage supports a path"):
         load(Storing("copy", "*")).storage_for("/m")
 
 
@@ -275,7 +277,7 @@ def test_settings_that_cannot_be_read_are_the_plugins_fault() -> None:
     class Odd:
         number: complex = 0j
 
-    for settings, said in ((dict, "is no attrs class"), (Odd, "complex")):
+    for settings, said in ((dict, "is not an attrs class"), (Odd, "complex")):
         plugin = Offering("a")
         plugin._offer["a"] = attrs.evolve(plugin._offer["a"], settings=settings)
         loaded = load(plugin)

@@ -11,7 +11,7 @@ import pytest
 from tarn import plugins
 from tarn.errors import PluginError, StorageError
 from tarn.hookspecs import Factory, RuntimeFactory, SecretStoreFactory, StorageFactory, hookimpl
-from tarn.interfaces import Carrier, RuntimeCapabilities
+from tarn.interfaces import RuntimeCapabilities, Uploader
 from tarn.plugins.kinds import KINDS
 
 
@@ -151,7 +151,7 @@ def test_values_and_results_pass() -> None:
 def test_a_provider_has_the_protocols_that_it_has_without_the_boundary() -> None:
     """``isinstance`` of Python 3.12 and newer sees only what is found without ``__getattr__``."""
     deployer = maker("runtime", made)()
-    assert isinstance(deployer, Carrier)
-    assert not isinstance(maker("storage", lambda *_: object())(), Carrier)
+    assert isinstance(deployer, Uploader)
+    assert not isinstance(maker("storage", lambda *_: object())(), Uploader)
     with pytest.raises(PluginError, match="runtime 'acme' raised ZeroDivisionError"):
         inspect.getattr_static(deployer, "put")(Path("file"), "acme://file")

@@ -17,7 +17,7 @@ from tarn.errors import RepositoryError, StorageError
 from tarn.interfaces import ClientContext, Paths, Progress
 from tarn_plugins.storage.copy import tarn_storages
 from tarn_plugins.storage.copy.redact import redact, without_secrets
-from tarn_plugins.storage.copy.store import Copy
+from tarn_plugins.storage.copy.store import CopyStorage
 
 REPOSITORY = {
     "ocr/config.pbtxt": b'backend: "python"',
@@ -71,7 +71,7 @@ def shelf(context: ClientContext) -> list[str]:
 
 def test_copies_a_repository_and_keeps_its_layout(memory: str, context: ClientContext) -> None:
     """The copy has the files as they are, less what tools leave behind."""
-    staged = Copy().resolve(memory, context)
+    staged = CopyStorage().resolve(memory, context)
     assert tree(Path(staged.location)) == REPOSITORY
     assert (staged.kind, staged.bytes) == ("local", sum(map(len, REPOSITORY.values())))
     assert staged.location.endswith(f"/models/{staged.digest}")
@@ -79,7 +79,7 @@ def test_copies_a_repository_and_keeps_its_layout(memory: str, context: ClientCo
 
 def test_copies_a_single_model_as_it_is(memory: str, context: ClientContext) -> None:
     """No level is added or taken away: whether it is a repository is not asked here."""
-    staged = Copy().resolve(f"{memory}/ocr/", context)
+    staged = CopyStorage().resolve(f"{memory}/ocr/", context)
     assert sorted(tree(Path(staged.location))) == ["1/model.py", "config.pbtxt"]
 
 
@@ -87,9 +87,9 @@ def test_a_second_run_copies_nothing(
     memory: str, context: ClientContext, heard: list[Progress]
 ) -> None:
     """An unchanged source costs a listing."""
-    first = Copy().resolve(memory, context)
+    first = CopyStorage().resolve(memory, context)
     heard.clear()
-    assert Copy(create_file=_refuse).resolve(memory, context) == first
+    assert CopyStorage(create_file=_refuse).resolve(memory, context) == first
     assert heard == []
 
 
@@ -99,9 +99,9 @@ def _refuse(path: Path) -> BinaryIO:
 
 def test_another_content_goes_to_another_place(memory: str, context: ClientContext) -> None:
     """The old copy stays as it was: an instance may be serving it."""
-    old = Copy().resolve(memory, context)
+    old = CopyStorage().resolve(memory, context)
     fsspec.filesystem("memory").pipe(memory.removeprefix("memory:/") + "/ocr/1/model.py", b"new!")
-    new = Copy().resolve(memory, context)
+    new = CopyStorage().resolve(memory, context)
     assert old.location != new.location
     assert tree(Path(old.location)) == REPOSITORY
     assert tree(Path(new.location))["ocr/1/model.py"] == b"new!"
@@ -114,9 +114,9 @@ def test_the_same_content_elsewhere_is_the_same_copy(
     for path, content in REPOSITORY.items():
         (tmp_path / "src" / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "src" / path).write_bytes(content)
-    first = Copy().resolve(memory, context)
+    first = CopyStorage().resolve(memory, context)
     marker = Path(first.location).stat().st_ino
-    assert Copy().resolve(f"file://{tmp_path}/src", context) == first
+    assert CopyStorage().resolve(f"file://{tmp_path}/src", context) == first
     assert Path(first.location).stat().st_ino == marker
     assert shelf(context) == [first.digest]
 
@@ -129,7 +129,7 @@ def test_local_links_and_empty_versions_arrive(context: ClientContext, tmp_path:
     (tmp_path / "elsewhere" / "1" / "model.py").write_bytes(b"pass")
     (tmp_path / "elsewhere" / "1" / "run").symlink_to("model.py")
     (tmp_path / "src" / "ocr").symlink_to(tmp_path / "elsewhere")
-    staged = Path(Copy().resolve(f"file://{tmp_path}/src", context).location)
+    staged = Path(CopyStorage().resolve(f"file://{tmp_path}/src", context).location)
     assert sorted(tree(staged)) == ["ens/config.pbtxt", "ocr/1/model.py", "ocr/1/run"]
     assert (staged / "ens" / "1").is_dir()
     assert not any(path.is_symlink() for path in staged.rglob("*"))
@@ -141,16 +141,16 @@ def test_an_executable_stays_one(context: ClientContext, tmp_path: Path) -> None
     stub.parent.mkdir(parents=True)
     stub.write_bytes(b"")
     stub.chmod(0o700)
-    staged = Path(Copy().resolve(f"file://{tmp_path}/src", context).location)
+    staged = Path(CopyStorage().resolve(f"file://{tmp_path}/src", context).location)
     assert (staged / "ocr/1" / stub.name).stat().st_mode & 0o777 == 0o755
     assert staged.stat().st_mode & 0o777 == 0o755
 
 
 def test_a_damaged_copy_is_made_again(memory: str, context: ClientContext) -> None:
     """A cache may be cleared at any time, in part too."""
-    staged = Copy().resolve(memory, context)
+    staged = CopyStorage().resolve(memory, context)
     (Path(staged.location) / "ocr" / "1" / "model.py").unlink()
-    assert Copy().resolve(memory, context) == staged
+    assert CopyStorage().resolve(memory, context) == staged
     assert tree(Path(staged.location)) == REPOSITORY
 
 
@@ -158,7 +158,7 @@ def test_reports_bytes_done_of_all(
     memory: str, context: ClientContext, heard: list[Progress]
 ) -> None:
     """Progress only grows, and ends at the whole."""
-    staged = Copy().resolve(memory, context)
+    staged = CopyStorage().resolve(memory, context)
     done = [progress.done for progress in heard]
     assert done == sorted(done, key=lambda value: value or 0)
     assert (heard[-1].phase, heard[-1].done, heard[-1].of) == (
@@ -171,7 +171,7 @@ def test_reports_bytes_done_of_all(
 def test_looks_for_space_before_it_copies(memory: str, context: ClientContext) -> None:
     """The message has the bytes needed, the bytes free, and the bytes to free."""
     with pytest.raises(StorageError) as caught:
-        Copy(free_bytes=lambda _path: 1000, create_file=_refuse).resolve(memory, context)
+        CopyStorage(free_bytes=lambda _path: 1000, create_file=_refuse).resolve(memory, context)
     assert caught.value.code == "TARN-3201"
     assert "needs 2,069 bytes" in caught.value.found
     assert "1,000 are free" in caught.value.found
@@ -184,7 +184,7 @@ def test_a_disk_that_fills_while_copying_leaves_the_old_copy(
     number: int, memory: str, context: ClientContext
 ) -> None:
     """What was begun is removed; what was there serves on."""
-    old = Copy().resolve(memory, context)
+    old = CopyStorage().resolve(memory, context)
     fsspec.filesystem("memory").pipe(memory.removeprefix("memory:/") + "/ocr/1/model.py", b"new!")
 
     def full(path: Path) -> BinaryIO:
@@ -193,7 +193,7 @@ def test_a_disk_that_fills_while_copying_leaves_the_old_copy(
         return path.open("xb")
 
     with pytest.raises(StorageError) as caught:
-        Copy(create_file=full).resolve(memory, context)
+        CopyStorage(create_file=full).resolve(memory, context)
     assert caught.value.code == "TARN-3201"
     assert shelf(context) == [old.digest]
     assert tree(Path(old.location)) == REPOSITORY
@@ -212,7 +212,7 @@ def test_a_copy_that_reads_back_differently_is_refused(memory: str, context: Cli
         return False
 
     with pytest.raises(StorageError, match=r"the copy of echo/1/model\.onnx differs"):
-        Copy(create_file=forgetful).resolve(memory, context)
+        CopyStorage(create_file=forgetful).resolve(memory, context)
     assert shelf(context) == []
 
 
@@ -233,7 +233,7 @@ def test_what_a_killed_copy_left_is_swept_and_anothers_work_is_not(
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"held\n"
-        staged = Copy().resolve(memory, context)
+        staged = CopyStorage().resolve(memory, context)
         process.communicate(timeout=10)
     assert shelf(context) == [".staging-busy", staged.digest]
 
@@ -241,28 +241,30 @@ def test_what_a_killed_copy_left_is_swept_and_anothers_work_is_not(
 def test_a_missing_repository_exits_with_2(context: ClientContext) -> None:
     """As a path that is not there."""
     with pytest.raises(RepositoryError) as caught:
-        Copy().resolve("memory://nowhere-at-all", context)
+        CopyStorage().resolve("memory://nowhere-at-all", context)
     assert (caught.value.code, caught.value.exit_code) == ("TARN-2200", 2)
 
 
 def test_a_file_is_no_repository(memory: str, context: ClientContext) -> None:
     """One level too deep, in another way."""
     with pytest.raises(RepositoryError, match="is a file"):
-        Copy().resolve(f"{memory}/ocr/config.pbtxt", context)
+        CopyStorage().resolve(f"{memory}/ocr/config.pbtxt", context)
 
 
 def test_junk_alone_is_an_empty_repository(context: ClientContext, tmp_path: Path) -> None:
     """The code is the same as for a bare path."""
     (tmp_path / "src" / ".git").mkdir(parents=True)
     with pytest.raises(RepositoryError) as caught:
-        Copy().resolve(f"file://{tmp_path}/src", context)
+        CopyStorage().resolve(f"file://{tmp_path}/src", context)
     assert caught.value.code == "TARN-2201"
 
 
 def test_a_scheme_that_nobody_speaks_is_guessed(context: ClientContext) -> None:
     """A slip in the scheme is answered with the likely one."""
-    with pytest.raises(StorageError, match=r"nobody speaks 'memroy'.*Did you mean 'memory://'"):
-        Copy().resolve("memroy://x/y", context)
+    with pytest.raises(
+        StorageError, match=r"no storage supports 'memroy'.*Did you mean 'memory://'"
+    ):
+        CopyStorage().resolve("memroy://x/y", context)
 
 
 def test_a_missing_package_is_named(context: ClientContext) -> None:
@@ -271,7 +273,7 @@ def test_a_missing_package_is_named(context: ClientContext) -> None:
         "tarntest", "no_such_package.FileSystem", errtxt="Install it", clobber=True
     )
     with pytest.raises(StorageError) as caught:
-        Copy().resolve("tarntest://user:hunter2@host/x", context)
+        CopyStorage().resolve("tarntest://user:hunter2@host/x", context)
     assert caught.value.next_step == "pip install 'no_such_package'"
     assert "hunter2" not in str(caught.value)
 
@@ -288,7 +290,7 @@ def test_a_package_that_is_there_and_does_not_work_is_told_as_that(
 
     monkeypatch.setattr(fsspec.core, "url_to_fs", broken)
     with pytest.raises(StorageError, match="cannot be used here: pyarrow requires NumPy 2") as said:
-        Copy().resolve("hdfs://nn/models", context)
+        CopyStorage().resolve("hdfs://nn/models", context)
     assert "pip install" not in said.value.next_step
 
 
@@ -304,7 +306,7 @@ def test_no_secret_is_repeated(context: ClientContext) -> None:
     """Neither from the URI, nor from what a file system says of it, nor in the cause."""
     fsspec.register_implementation("tarnrefusing", _Refusing, clobber=True)
     with pytest.raises(StorageError) as caught:
-        Copy().resolve("tarnrefusing://joe:hunter2@host/x?sig=s3cr3t", context)
+        CopyStorage().resolve("tarnrefusing://joe:hunter2@host/x?sig=s3cr3t", context)
     text = str(caught.value)
     assert "403 for" in text
     assert "hunter2" not in text
@@ -327,4 +329,4 @@ def test_loading_the_plugin_imports_no_fsspec() -> None:
     factory = tarn_storages()["copy"]
     assert factory.schemes == {"*"}
     assert (factory.requires, factory.extra) == (("fsspec",), "local")
-    assert isinstance(factory.create(), Copy)
+    assert isinstance(factory.create(), CopyStorage)

@@ -21,7 +21,7 @@ from tarn.errors import ConfigErrors, ProviderMissingError
 from tarn.hookspecs import Factory, hookimpl
 from tarn.interfaces import MasterContext, ScalingPolicy
 from tarn.plugins import Plugins, load
-from tarn.simulator import Model, Run, Trace, enter, simulate
+from tarn.simulator import Run, Trace, WorldModel, enter, simulate
 
 
 @attrs.frozen
@@ -72,7 +72,7 @@ def steady(rate: float, seconds: int = 120) -> Trace:
 def ran(
     rule: Callable[[FleetView], Wish],
     trace: Trace,
-    model: Model | None = None,
+    model: WorldModel | None = None,
     given: ClusterSpec | None = None,
 ) -> tuple[Run, Offer]:
     offer = Offer(rule)
@@ -86,7 +86,7 @@ def plugins() -> Plugins:
 
 def test_equal_arguments_make_equal_runs(plugins: Plugins) -> None:
     """To the last digit, spread starts and failures included."""
-    model = Model(start_spread=0.5, failures_per_hour=20, seed=4)
+    model = WorldModel(start_spread=0.5, failures_per_hour=20, seed=4)
     trace = Trace("t", (0.0, 60.0, 200.0), (100.0, 900.0, 0.0))
     runs = [simulate(enter(spec(), plugins, "target"), trace, model) for _ in range(2)]
     assert runs[0].columns() == runs[1].columns()
@@ -130,7 +130,7 @@ def test_the_policy_sees_what_a_master_would_show() -> None:
     assert told["gpu_utilization"].value == pytest.approx(0.5, rel=0.01)
     assert told["request_time"].value == pytest.approx(0.1, rel=0.01)
     (context,) = offer.contexts
-    assert context.clock.at() == Model().begins_at + 39
+    assert context.clock.at() == WorldModel().begins_at + 39
     assert context.environ == {}
 
 
@@ -146,7 +146,9 @@ def test_a_fleet_of_none_is_woken_by_who_waits() -> None:
 
 def test_a_failed_instance_is_replaced() -> None:
     """By the plan of the master: what it held is lost, the rest goes on."""
-    run, _ = ran(lambda _view: Wish(2, "so"), steady(100), Model(fail_at_s=(50.0,)), spec(first=2))
+    run, _ = ran(
+        lambda _view: Wish(2, "so"), steady(100), WorldModel(fail_at_s=(50.0,)), spec(first=2)
+    )
     assert min(run.ready[48:60]) == 1
     assert run.ready[-1] == 2
     assert 0 < run.lost < 20
@@ -155,7 +157,7 @@ def test_a_failed_instance_is_replaced() -> None:
 @pytest.mark.parametrize(("sickness", "most_lost"), [("failing", 2000), ("stalled", 3000)])
 def test_an_ill_one_is_ejected_and_replaced(sickness: str, most_lost: float) -> None:
     """It passes its health checks; what it lost is what it had got until it was ejected."""
-    model = Model(sick_at_s=(50.0,), sickness=sickness, start_s=5.0)
+    model = WorldModel(sick_at_s=(50.0,), sickness=sickness, start_s=5.0)
     run, _ = ran(lambda _view: Wish(3, "so"), steady(200, 180), model, spec(first=3))
     assert min(run.ready[50:]) == 2
     assert run.ready[-1] == 3
@@ -166,7 +168,7 @@ def test_a_queue_that_nobody_works_off_lets_the_fleet_grow(plugins: Plugins) -> 
     """The policy sees what waits as load, and no zero because nothing ends."""
     told = attrs.evolve(InstanceSpec(), unwell=UnwellSpec(eject=False, replace=False))
     given = attrs.evolve(spec(low=1, first=1), instance=told)
-    model = Model(sick_at_s=(20.0,), sickness="stalled")
+    model = WorldModel(sick_at_s=(20.0,), sickness="stalled")
     run = simulate(enter(given, plugins, "target"), steady(20, 60), model)
     assert run.desired[19] == 1
     assert min(run.desired[35:]) > 1
@@ -174,7 +176,7 @@ def test_a_queue_that_nobody_works_off_lets_the_fleet_grow(plugins: Plugins) -> 
 
 def test_without_room_the_rest_waits_for_a_place() -> None:
     """What a node has no room for is asked for, and paid for, and never ready."""
-    run, _ = ran(lambda _view: Wish(6, "so"), steady(100), Model(room=3))
+    run, _ = ran(lambda _view: Wish(6, "so"), steady(100), WorldModel(room=3))
     assert max(run.ready) == 3
     assert run.held[-1] == 6
 
@@ -183,7 +185,7 @@ def test_a_shorter_step_tells_the_same_story(plugins: Plugins) -> None:
     """The step is a matter of accuracy, not of the result."""
     trace = Trace("t", (0.0, 120.0, 300.0), (100.0, 500.0, 0.0))
     fine, coarse = (
-        simulate(enter(spec(), plugins, "target"), trace, Model(step_s=step_s)).summary
+        simulate(enter(spec(), plugins, "target"), trace, WorldModel(step_s=step_s)).summary
         for step_s in (0.5, 1.0)
     )
     assert fine.instance_hours == pytest.approx(coarse.instance_hours, rel=0.05)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tarn.domain import FleetView, Instance, Known, Limits, State, Unknown
+from tarn.domain import FleetView, Instance, InstanceState, Known, Limits, Unknown
 from tarn.simulator.rivals import RIVALS
 
 
@@ -18,7 +18,7 @@ def view(
     low: int = 0,
     **signals: float,
 ) -> FleetView:
-    states = [State.READY] * ready + [State.STARTING] * coming
+    states = [InstanceState.READY] * ready + [InstanceState.STARTING] * coming
     there = tuple(Instance(f"r-{n:04d}", "h", state) for n, state in enumerate(states, 1))
     told: dict[str, Any] = {name: ((now_s, Known(value)),) for name, value in signals.items()}
     size = ready + coming if desired is None else desired

@@ -17,7 +17,7 @@ from tarn.plugins import load
 from tarn.simulator import Run, Trace, enter, simulate
 from tarn.simulator.page import figure, page
 from tarn.simulator.panels import panels, ticks
-from tarn.simulator.run import Waits, flaps
+from tarn.simulator.run import WaitTimes, flaps
 
 
 @pytest.fixture(scope="module")
@@ -51,12 +51,12 @@ def test_a_flap_is_a_change_and_its_opposite_within_ten_minutes(
 def test_quantiles_are_those_of_requests(waits: list[tuple[float, int]]) -> None:
     """As if each request stood in the list by itself."""
     each = sorted(seconds for seconds, count in waits for _ in range(count))
-    made = Waits.of((seconds, float(count)) for seconds, count in waits)
+    made = WaitTimes.of((seconds, float(count)) for seconds, count in waits)
     assert made.total == len(each)
     for share in (0.5, 0.95, 0.99):
         place = next(n for n in range(len(each)) if n + 1 >= share * len(each) - 1e-9)
         assert made.quantile(share) in {each[place], each[max(0, place - 1)]}
-    assert Waits.of([]).quantile(0.95) == 0
+    assert WaitTimes.of([]).quantile(0.95) == 0
 
 
 def test_plain_data_has_the_summary_and_each_reason(runs: tuple[Run, ...]) -> None:
@@ -112,7 +112,7 @@ def test_a_plot_is_written_as_its_ending_says(runs: tuple[Run, ...], tmp_path: P
     if find_spec("matplotlib"):
         plot(runs, tmp_path / "a.png")
         assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
-    with pytest.raises(ConfigError, match=r"'.gif' is no form of a plot"):
+    with pytest.raises(ConfigError, match=r"'.gif' is not a plot format"):
         plot(runs, tmp_path / "a.gif")
     with pytest.raises(TarnError, match="cannot be written: No such file"):
         plot(runs, tmp_path / "absent" / "a.html")

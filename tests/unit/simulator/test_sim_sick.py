@@ -8,12 +8,12 @@ import attrs
 import pytest
 
 from tarn.control.scaling import Scaling
-from tarn.domain import ClusterSpec, FleetView, Known, State, Wish
+from tarn.domain import ClusterSpec, FleetView, InstanceState, Known, Wish
 from tarn.domain.capacity import capacity
 from tarn.domain.spec import InstanceSpec, ModelsSpec, ReplicasSpec, UnwellSpec
 from tarn.interfaces import MasterContext, ScalingPolicy
 from tarn.plugins import Plugins, load
-from tarn.simulator import Model, Run, Trace, enter, simulate
+from tarn.simulator import Run, Trace, WorldModel, enter, simulate
 
 PAGE = Path(__file__).parents[3] / "docs/reference/policies.md"
 POLICIES = ("target", "threshold", "latency")
@@ -55,7 +55,7 @@ def lived(plugins: Plugins, use: str, sickness: str, unwell: UnwellSpec) -> tupl
 
     entrant = attrs.evolve(entrant, make=watching(entrant.make))
     trace = Trace("less", (0.0, LESS_S, END_S), (240.0, 60.0, 60.0))
-    model = Model(sick_at_s=(SICK_S,), sickness=sickness, start_s=10.0)
+    model = WorldModel(sick_at_s=(SICK_S,), sickness=sickness, start_s=10.0)
     return simulate(entrant, trace, model), watched[0]
 
 
@@ -71,7 +71,7 @@ def test_a_sick_one_is_no_capacity_and_the_first_to_go(
     for view in ejected:
         assert [i.id for i in view.instances if i.ejected] == ["sim-0001"]
         assert capacity(view).ready == sum(i.in_view for i in view.instances)
-    ready = [{i.id for i in v.instances if i.state is State.READY} for v in watched.views]
+    ready = [{i.id for i in v.instances if i.state is InstanceState.READY} for v in watched.views]
     shrinks = (before - after for before, after in itertools.pairwise(ready))
     assert "sim-0001" in next(gone for gone in shrinks if gone)
     assert run.ready[-1] == run.desired[-1] < max(run.desired)
@@ -106,4 +106,4 @@ def test_a_sick_one_costs_no_more_than_what_it_held(
 
 
 def ready_in(view: FleetView) -> set[str]:
-    return {i.id for i in view.instances if i.state is State.READY}
+    return {i.id for i in view.instances if i.state is InstanceState.READY}

@@ -30,7 +30,7 @@ def test_a_file_is_read_whatever_else_its_columns_are(tmp_path: Path) -> None:
     [
         ("", "line 1: no column t_s and requests_per_s"),
         ("t_s,rate\n", "line 1: no column requests_per_s"),
-        ("t_s,requests_per_s\n0,1\n60,many\n", "line 3: requests_per_s = 'many' is no number"),
+        ("t_s,requests_per_s\n0,1\n60,many\n", "line 3: requests_per_s = 'many' is not a number"),
         ("t_s,requests_per_s\n0,1\n60,-2\n", "line 3: requests_per_s = -2 is below 0"),
         ("t_s,requests_per_s\n0,1\n60,nan\n", "line 3: requests_per_s = 'nan' is not finite"),
         ("t_s,requests_per_s\n0,1\n60\n", "line 3: 1 of 2 values: '60'"),
@@ -64,7 +64,7 @@ def test_a_frame_is_anything_with_the_two_columns() -> None:
         Trace.of({"t": [1]})
     with pytest.raises(ConfigError, match="2 moments and 1 rates"):
         Trace.of({"t_s": [0, 1], "requests_per_s": [1]})
-    with pytest.raises(ConfigError, match="row 1: requests_per_s = None is no number"):
+    with pytest.raises(ConfigError, match="row 1: requests_per_s = None is not a number"):
         Trace.of({"t_s": [0, 1], "requests_per_s": [1, None]})
 
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tarn.domain import Asked, Ended, Epoch, Known, Running, RuntimeWish
-from tarn.simulator import Model
+from tarn.domain import Ended, Epoch, Known, Pending, Running, RuntimeWish
+from tarn.simulator import WorldModel
 from tarn.simulator.queueing import Queueing, waiting
 from tarn.simulator.world import World, running
 
@@ -65,13 +65,13 @@ def test_a_step_keeps_every_request(held: float, arrived: float) -> None:
 def test_no_request_vanishes(rates: list[float], first: int) -> None:
     """Arrived = finished + still there + lost, with instances that come, fail and stop."""
     facts = [running(f"w-{n:04d}", "h") for n in range(1, first + 1)]
-    world = World(Model(start_s=5, fail_at_s=(20.0,)), facts)
+    world = World(WorldModel(start_s=5, fail_at_s=(20.0,)), facts)
     ids = [f"w-{n:04d}" for n in range(1, first + 2)]
     finished: dict[str, float] = {}
     lost = held = 0.0
     for now, rate in enumerate(rates):
         world.begin_step(float(now))
-        world.obey(wish(*ids))
+        world.apply_wish(wish(*ids))
         serving = [
             id_ for id_, reading in world.readings(float(now), anew=True).items()
             if isinstance(reading.live, Known)
@@ -93,15 +93,15 @@ def test_no_request_vanishes(rates: list[float], first: int) -> None:
 
 def test_a_start_takes_its_time_and_its_place() -> None:
     """Asked, granted one a second, and serving after the start; beyond the room one waits."""
-    world = World(Model(start_s=3, grants_per_second=1, room=2))
-    world.obey(wish("w-0001", "w-0002", "w-0003"))
+    world = World(WorldModel(start_s=3, grants_per_second=1, room=2))
+    world.apply_wish(wish("w-0001", "w-0002", "w-0003"))
     world.begin_step(0.0)
     kinds = [type(fact) for fact in world.facts()]
-    assert kinds == [Running, Asked, Asked]
+    assert kinds == [Running, Pending, Pending]
     world.begin_step(1.0)
     world.begin_step(2.0)
     third = world.facts()[2]
-    assert isinstance(third, Asked)
+    assert isinstance(third, Pending)
     assert third.waits_for == "no node has room (2 of 2 places are used)"
     assert not isinstance(world.readings(2.0, anew=True)["w-0001"].live, Known)
     assert isinstance(world.readings(3.0, anew=True)["w-0001"].live, Known)
@@ -109,7 +109,7 @@ def test_a_start_takes_its_time_and_its_place() -> None:
 
 def test_the_emptiest_instance_is_filled_first() -> None:
     """As a load balancer does that counts connections: a fresh one takes what is too much."""
-    world = World(Model(), [running(f"w-{n:04d}", "h") for n in (1, 2)])
+    world = World(WorldModel(), [running(f"w-{n:04d}", "h") for n in (1, 2)])
     world.pass_step(["w-0001"], 400, 0.0)
     world.pass_step(["w-0001", "w-0002"], 100, 1.0)
     metrics = [r.metrics for r in world.readings(2.0, anew=True).values()]
@@ -122,7 +122,7 @@ def test_the_emptiest_instance_is_filled_first() -> None:
 
 def test_who_finds_no_instance_waits_outside_until_patience_ends() -> None:
     """Requests wait for the first instance, and count with all of their wait; or are lost."""
-    world = World(Model(patience_s=3))
+    world = World(WorldModel(patience_s=3))
     passed = [world.pass_step([], 10, float(now)) for now in range(5)]
     assert [step.lost for step in passed] == [0, 0, 10, 10, 10]
     assert world.waiting == 20
@@ -132,24 +132,24 @@ def test_who_finds_no_instance_waits_outside_until_patience_ends() -> None:
 
 def test_a_stop_ends_it_and_what_it_held_is_lost() -> None:
     """The drain is the master's business: who stops too early is told."""
-    world = World(Model(), [running("w-0001", "h")])
+    world = World(WorldModel(), [running("w-0001", "h")])
     world.pass_step(["w-0001"], 500, 0.0)
-    world.obey(wish(stop=frozenset({"w-0001"})))
+    world.apply_wish(wish(stop=frozenset({"w-0001"})))
     (ended,) = world.facts()
     assert isinstance(ended, Ended)
     assert ended.exit.expected
     assert world.pass_step([], 0, 1.0).lost == pytest.approx(340, abs=2)
-    world.obey(wish())
+    world.apply_wish(wish())
     assert world.facts() == ()
 
 
 def test_starts_and_lives_are_drawn_from_the_seed() -> None:
     """Each instance its own, and the same ones for every policy."""
-    model = Model(start_s=20, start_spread=0.5, failures_per_hour=2, seed=3)
+    model = WorldModel(start_s=20, start_spread=0.5, failures_per_hour=2, seed=3)
     starts = [model.starting_s(n) for n in range(50)]
     assert all(20 <= start <= 30 for start in starts)
     assert len(set(starts)) == 50
     assert starts == [model.starting_s(n) for n in range(50)]
     lives = [model.living_s(n) for n in range(2000)]
     assert sum(lives) / len(lives) == pytest.approx(1800, rel=0.1)
-    assert Model().living_s(1) == math.inf
+    assert WorldModel().living_s(1) == math.inf

@@ -3,7 +3,7 @@
 import attrs
 import pytest
 
-from tarn.domain import Asked, Ended, Epoch, ExitStatus, Running, RuntimeWish
+from tarn.domain import Ended, Epoch, ExitStatus, Pending, Running, RuntimeWish
 from tarn.errors import ProviderError, Superseded
 from tarn.testing.fakes import FakeClock, FakeRuntime, FakeWorld
 
@@ -40,7 +40,7 @@ def test_a_late_grant_comes_when_the_clock_says_so(runtime, world, clock):
     world.late_s = 5.0
     runtime.apply(wish("a"))
     clock.advance(4.9)
-    assert kinds(runtime) == {"a": Asked}
+    assert kinds(runtime) == {"a": Pending}
     clock.advance(0.2)
     assert kinds(runtime) == {"a": Running}
 
@@ -50,7 +50,7 @@ def test_held_grants_come_one_by_one(runtime, world):
     world.hold_grants()
     runtime.apply(wish("a", "b"))
     world.grant("b")
-    assert kinds(runtime) == {"a": Asked, "b": Running}
+    assert kinds(runtime) == {"a": Pending, "b": Running}
 
 
 def test_a_rejected_ask_says_what_it_waits_for(runtime, world):
@@ -58,7 +58,7 @@ def test_a_rejected_ask_says_what_it_waits_for(runtime, world):
     world.reject("a", "no node with the tag 'nvidia' is free")
     runtime.apply(wish("a"))
     (fact,) = runtime.facts()
-    assert fact == Asked("a", "h1", "no node with the tag 'nvidia' is free")
+    assert fact == Pending("a", "h1", "no node with the tag 'nvidia' is free")
     world.accept("a")
     assert kinds(runtime) == {"a": Running}
 

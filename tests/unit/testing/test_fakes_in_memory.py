@@ -9,9 +9,9 @@ from tarn.interfaces import Staged
 from tarn.testing.context import client_context
 from tarn.testing.fakes import (
     FakeClock,
+    FakeClusters,
     FakeDeployer,
     FakeDiscovery,
-    FakeLand,
     FakeShelf,
     FakeStateStore,
     FakeStorage,
@@ -77,7 +77,7 @@ def test_a_broken_storage_leaves_no_half_copy(tmp_path):
 
 def test_a_doomed_master_and_a_moved_one():
     """A deployer fails by name, and a master may listen elsewhere later."""
-    deployer = FakeDeployer(FakeLand())
+    deployer = FakeDeployer(FakeClusters())
     deployer.land.doomed["bad"] = "port 80 is taken"
     staged = Staged("/m", "in_place")
     with pytest.raises(LaunchError, match="port 80"):

@@ -1,7 +1,7 @@
 """What the strategies draw is legal."""
 
 from tarn.control.snapshot import Snapshot
-from tarn.domain import ALIVE, DiscoveryView, Fact, FleetView, Running, State, StubEnded
+from tarn.domain import ALIVE, DiscoveryView, Fact, FleetView, InstanceState, Running, StubEnded
 from tarn.testing import strategies
 
 
@@ -45,9 +45,9 @@ def test_a_view_is_sorted_by_unique_ids(view: DiscoveryView):
     assert ids == sorted(set(ids))
 
 
-@strategies.for_any(examples=100, instance=strategies.instances(frozenset({State.READY})))
+@strategies.for_any(examples=100, instance=strategies.instances(frozenset({InstanceState.READY})))
 def test_an_instance_is_drawn_in_the_state_that_was_asked_for(instance):
     """A ready one has an address, and serves."""
-    assert instance.state is State.READY
+    assert instance.state is InstanceState.READY
     assert instance.endpoint is not None
     assert instance.serving

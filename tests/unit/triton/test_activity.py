@@ -6,12 +6,12 @@ from hypothesis import strategies as st
 
 from tarn.domain import Known, Unknown
 from tarn.triton.activity import FACTOR, LEAST, SHORTEST_S, observe
-from tarn.triton.metrics import Metrics, parse
+from tarn.triton.metrics import TritonMetrics, parse
 
 
 def scrape(
     *, pending: float | None = 0, ended: int = 0, each_s: float = 1.0, waited_s: float = 0.0
-) -> Metrics:
+) -> TritonMetrics:
     """A Triton where *ended* requests ended, each after *each_s*, and *pending* wait.
 
     *waited_s* is how long those that ended waited, in all.
@@ -162,7 +162,7 @@ def test_the_time_that_requests_waited_delays_no_idleness() -> None:
     assert observe(moved, still, 11.0 + FACTOR * 1.0).executing == Known(0.0)
 
 
-def ensemble(*, ended: int, parts: int, each_s: float, waits: int = 0) -> Metrics:
+def ensemble(*, ended: int, parts: int, each_s: float, waits: int = 0) -> TritonMetrics:
     """An ensemble `e` of *parts* models, each of which took *each_s* a request; others wait."""
     text = (
         f'nv_inference_request_success{{model="e",version="1"}} {ended}\n'

@@ -38,7 +38,7 @@ def test_a_missing_back_end_is_told_with_what_is_there_and_the_ways_out(tmp_path
     (found,) = misfits(model(tmp_path, "net", "onnxruntime", "1/model.onnx"))
     assert (found.code, found.fatal) == ("TARN-3115", True)
     assert found.found == (
-        "model 'net' needs the back end 'onnxruntime', and Triton of the wheel has only: python"
+        "model 'net' needs the back end 'onnxruntime', but Triton of the wheel has only: python"
     )
     for way in ("triton.binary", "image", "onnxruntime in a Python model"):
         assert way in found.next_step
@@ -79,7 +79,10 @@ def test_a_path_that_the_python_back_end_cannot_load_from_is_refused(
     model(place, "echo", "python", "1/model.py")
     (found,) = misfits(place)
     assert (found.code, found.fatal) == ("TARN-2205", True)
-    assert "in its path, from which Triton's Python back end cannot load" in found.found
+    assert (
+        "in its path, and Triton's Python back end cannot load a model from such a path"
+        in found.found
+    )
     assert "ln -s" in found.next_step
     (tmp_path / "link").symlink_to(place)
     assert misfits(tmp_path / "link") == []

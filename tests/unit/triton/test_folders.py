@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tarn import config
-from tarn.cluster import Surroundings
+from tarn.cluster import ClusterEnvironment
 from tarn.errors import LaunchError, RefusedError
 from tarn.triton import binary
 from tarn.triton.folders import private_folder, refuse_shared
@@ -84,7 +84,7 @@ def test_a_foreign_home_is_refused_before_anything_is_read(tmp_path: Path, varia
     theirs.mkdir()
     os.chown(theirs, OTHER, OTHER)
     environ = {"HOME": str(tmp_path), "TARN_HOME": str(tmp_path / "mine"), variable: str(theirs)}
-    around = Surroundings(environ)
+    around = ClusterEnvironment(environ)
     with pytest.raises(RefusedError) as refused:
         _ = around.paths
     assert refused.value.where == str(theirs)

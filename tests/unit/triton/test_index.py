@@ -6,7 +6,7 @@ import pytest
 
 from tarn.domain import ModelState
 from tarn.triton.index import parse_index, stubs_ended
-from tarn.triton.stubs import End, entry
+from tarn.triton.stubs import StubEnd, entry
 
 
 def index(*rows: dict[str, str]) -> tuple[ModelState, ...]:
@@ -52,17 +52,17 @@ def test_garbage_is_a_value_error(body: bytes) -> None:
 def test_what_a_watcher_shows_is_read_and_is_no_model() -> None:
     """As it was written, but for signs that no folder may be called by."""
     ends = (
-        End("m", "m_0_0", 7, -9, 1.7e9),
-        End("naïve:one/two\n", "", 4_194_304, 3, 1.7e9),
-        End("m" * 300, "n" * 300, 8, 0, 1.7e9),
+        StubEnd("m", "m_0_0", 7, -9, 1.7e9),
+        StubEnd("naïve:one/two\n", "", 4_194_304, 3, 1.7e9),
+        StubEnd("m" * 300, "n" * 300, 8, 0, 1.7e9),
     )
     rows = [{"name": "m", "version": "1", "state": "READY"}, *({"name": entry(e)} for e in ends)]
     assert all(len(row["name"]) <= 255 and "/" not in row["name"] for row in rows)
     body = json.dumps(rows).encode()
     assert stubs_ended(body) == (
         ends[0],
-        End("na?ve?one?two?", "", 4_194_304, 3, 1.7e9),
-        End("m" * 100, "n" * 100, 8, 0, 1.7e9),
+        StubEnd("na?ve?one?two?", "", 4_194_304, 3, 1.7e9),
+        StubEnd("m" * 100, "n" * 100, 8, 0, 1.7e9),
     )
     assert [model.name for model in parse_index(body)] == ["m"]
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
 from tarn.domain import Known, Unknown
-from tarn.triton.metrics import FAMILIES, LONGEST_LINE, Metrics, MetricsParser, parse
+from tarn.triton.metrics import FAMILIES, LONGEST_LINE, MetricsParser, TritonMetrics, parse
 
 REAL = (Path(__file__).parents[2] / "data" / "triton-2.51-metrics.txt").read_bytes()
 PENDING = "nv_inference_pending_request_count"
@@ -147,7 +147,7 @@ def _line(row: tuple[str, dict[str, str], str, str]) -> str:
     return f"{name}{{{inside}}} {value}{stamp}" if inside else f"{name} {value}{stamp}"
 
 
-def _same(ours: Metrics, text: str) -> bool:
+def _same(ours: TritonMetrics, text: str) -> bool:
     theirs: dict[str, list[tuple[dict[str, str], float]]] = {}
     for family in text_string_to_metric_families(text):
         for sample in family.samples:

@@ -95,7 +95,7 @@ def test_a_look_that_hangs_is_left_behind_and_told(tmp_path: Path) -> None:
     assert found is not None
     assert found.code == "TARN-3205"
     assert found.fatal
-    assert f"does not answer: nobody could look at {tmp_path} within 0.2 s" in found.found
+    assert f"does not answer: {tmp_path} could not be read within 0.2 s" in found.found
     assert "the mount /" in found.found
 
 

@@ -70,7 +70,7 @@ def test_recognises_one_folder_too_high() -> None:
     """A folder that holds one repository: the message names the repository."""
     (finding,) = examine(tuple(f"models/{file}" for file in GOOD), (), "/srv")
     assert finding.code == "TARN-2202"
-    assert "Name /srv/models in models.repository" in finding.next_step
+    assert "Set models.repository to /srv/models" in finding.next_step
 
 
 def test_recognises_a_folder_of_several_repositories() -> None:

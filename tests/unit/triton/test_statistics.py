@@ -7,8 +7,8 @@ import pytest
 from tarn.domain import Known, Unknown
 from tarn.domain.outcomes import RequestCounts
 from tarn.testing.fake_state import FakeModel
-from tarn.triton.by_model import rows
 from tarn.triton.metrics import FAILURE, PENDING, QUEUE_US, REQUEST_US, SUCCESS
+from tarn.triton.model_counters import rows
 from tarn.triton.statistics import parse_statistics
 
 ONE = {

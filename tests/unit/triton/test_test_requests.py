@@ -13,8 +13,8 @@ from tarn.triton.made_tests import MOST_COPIES, MadeFrom, made_from
 from tarn.triton.test_files import LONGEST_FILE, RequestFlaw, parse
 from tarn.triton.test_requests import (
     MADE,
+    AnswerVerdict,
     ExpectedAnswer,
-    Judged,
     TestRequest,
     judge,
 )
@@ -99,17 +99,17 @@ def test_a_list_holds_a_request_for_each_of_several_models() -> None:
         (
             written(inputs=[{**INPUT, "parameters": {"binary_data_size": 8}}]),
             "inputs[0].parameters.binary_data_size",
-            "asks for data outside of the JSON",
+            "refers to data outside of the JSON",
         ),
         (
             written(parameters={"binary_data_output": True}),
             "parameters.binary_data_output",
-            "asks for data outside of the JSON",
+            "refers to data outside of the JSON",
         ),
         (
             written(outputs=[{"name": "OUT", "parameters": {"binary_data": True}}]),
             "outputs[0].parameters.binary_data",
-            "asks for data outside of the JSON",
+            "refers to data outside of the JSON",
         ),
         (written(outputs=["OUT"]), "outputs[0]", 'is "OUT"'),
         (written(outputs={}), "outputs", "is {}"),
@@ -241,37 +241,39 @@ RAISED = "Failed to process the request(s) for model 'm_0_0', message: ValueErro
 @pytest.mark.parametrize(
     ("status", "body", "judged"),
     [
-        (200, b"{}", Judged.GOOD),
-        (500, error("Stub process 'm_0_0' is not healthy."), Judged.BAD),
-        (500, error(RAISED), Judged.BAD),
-        (404, error("Request for unknown model: 'm' has no available versions"), Judged.BAD),
-        (400, error("unexpected shape for input 'IN'"), Judged.UNFIT),
-        (500, error("Unable to parse 'data': …"), Judged.UNFIT),
-        (503, error("Exceeds maximum queue size"), Judged.LATER),
-        (502, b"<html>", Judged.BAD),
+        (200, b"{}", AnswerVerdict.GOOD),
+        (500, error("Stub process 'm_0_0' is not healthy."), AnswerVerdict.BAD),
+        (500, error(RAISED), AnswerVerdict.BAD),
+        (404, error("Request for unknown model: 'm' has no available versions"), AnswerVerdict.BAD),
+        (400, error("unexpected shape for input 'IN'"), AnswerVerdict.UNFIT),
+        (500, error("Unable to parse 'data': …"), AnswerVerdict.UNFIT),
+        (503, error("Exceeds maximum queue size"), AnswerVerdict.LATER),
+        (502, b"<html>", AnswerVerdict.BAD),
     ],
 )
-def test_an_answer_to_a_written_request(status: int, body: bytes, judged: Judged) -> None:
+def test_an_answer_to_a_written_request(status: int, body: bytes, judged: AnswerVerdict) -> None:
     found, said = judge(one(written()), status, body, proven=False)
     assert found is judged
-    assert (said == "") is (judged is Judged.GOOD)
+    assert (said == "") is (judged is AnswerVerdict.GOOD)
 
 
 def test_a_version_that_nobody_has_makes_the_request_unfit() -> None:
     request = one(written(version="9"))
     said = error("Request for unknown model: 'm' version 9 is not found")
-    assert judge(request, 404, said, proven=False)[0] is Judged.UNFIT
+    assert judge(request, 404, said, proven=False)[0] is AnswerVerdict.UNFIT
 
 
 def test_a_wrong_answer_is_a_failure() -> None:
     request = one(written(expect={"outputs": [{"name": "OUT", "data": [1]}]}))
-    assert judge(request, 200, answer("INT64", [2]), proven=False)[0] is Judged.BAD
-    assert judge(request, 200, answer("INT64", [1]), proven=False) == (Judged.GOOD, "")
+    assert judge(request, 200, answer("INT64", [2]), proven=False)[0] is AnswerVerdict.BAD
+    assert judge(request, 200, answer("INT64", [1]), proven=False) == (AnswerVerdict.GOOD, "")
 
 
-@pytest.mark.parametrize(("proven", "judged"), [(False, Judged.UNPROVEN), (True, Judged.BAD)])
+@pytest.mark.parametrize(
+    ("proven", "judged"), [(False, AnswerVerdict.UNPROVEN), (True, AnswerVerdict.BAD)]
+)
 def test_a_models_own_error_to_zeros_counts_once_the_zeros_are_proven(
-    proven: bool, judged: Judged
+    proven: bool, judged: AnswerVerdict
 ) -> None:
     """A tokenizer may raise for an empty text, and be well."""
     request = MadeFrom("m").request()

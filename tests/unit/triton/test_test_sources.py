@@ -26,7 +26,7 @@ def test_the_file_comes_first_then_the_warm_up_then_what_is_made() -> None:
         assert test.copies == 2
         known.refuse(test, "400")
     assert source(known) == ""
-    assert known.why_none("m") == "refused as it was made: 400"
+    assert known.why_none("m") == "the generated request was refused: 400"
 
 
 def test_another_configuration_makes_another_request() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from tarn.errors import LaunchError
 from tarn.triton import binary
-from tarn.triton.binary import Program, Wheel, check, locate, prepare
+from tarn.triton.binary import TritonProgram, Wheel, check, locate, prepare
 
 VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
 
@@ -52,7 +52,7 @@ def test_the_setting_comes_first_then_the_path_then_the_wheel(tmp_path, wheel):
     assert locate(str(mine), environ) == str(mine)
     assert locate(None, environ) == str(on_path)
     assert locate(None, {"PATH": ""}) == wheel
-    assert prepare(str(mine), environ, tmp_path / "cache") == Program(str(mine))
+    assert prepare(str(mine), environ, tmp_path / "cache") == TritonProgram(str(mine))
 
 
 def test_a_setting_that_does_not_exist_is_never_replaced_by_another(tmp_path, wheel):

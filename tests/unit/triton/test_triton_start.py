@@ -11,7 +11,7 @@ from pathlib import Path
 from house import until
 
 from tarn.triton import start, stubs
-from tarn.triton.binary import Program, environment
+from tarn.triton.binary import TritonProgram, environment
 from tarn.triton.index import stubs_ended
 from tarn.triton.regions import IN_STUBS, prefix_in, private
 
@@ -141,11 +141,11 @@ def test_nothing_to_start_is_one_line(monkeypatch, capsys):
 
 def test_a_directory_of_back_ends_that_was_given_wins():
     """``triton.args`` win over ours, here as everywhere."""
-    program = Program("/t", "/ours")
+    program = TritonProgram("/t", "/ours")
     assert start.words(program, ["--id=1"]) == ["/t", "--id=1", "--backend-directory=/ours"]
     theirs = ["--backend-directory=/theirs"]
     assert start.words(program, theirs) == ["/t", *theirs]
-    assert start.words(Program("/t"), ["--id=1"]) == ["/t", "--id=1"]
+    assert start.words(TritonProgram("/t"), ["--id=1"]) == ["/t", "--id=1"]
 
 
 def test_the_cache_is_where_this_user_may_write(tmp_path, monkeypatch):
@@ -171,10 +171,12 @@ def test_a_uid_without_a_name_has_no_home(monkeypatch):
 
 def test_libraries_of_the_wheel_come_first():
     """And the interpreter's folder, so that the stub's `python3` is this one."""
-    made = environment(Program("/t", "/b", ("/w", "/p")), {"LD_LIBRARY_PATH": "/x", "PATH": "/y"})
+    made = environment(
+        TritonProgram("/t", "/b", ("/w", "/p")), {"LD_LIBRARY_PATH": "/x", "PATH": "/y"}
+    )
     assert made["LD_LIBRARY_PATH"] == "/w:/p:/x"
     assert made["PATH"] == f"{Path(sys.executable).parent}:/y"
-    assert environment(Program("/t"), {"A": "b"}) == {"A": "b"}
+    assert environment(TritonProgram("/t"), {"A": "b"}) == {"A": "b"}
 
 
 ROUNDS = """#!{python}

@@ -11,22 +11,22 @@ import pytest
 from local_stage import eventually
 
 from tarn.triton.exits import stubs_ended
-from tarn.triton.stubs import Child, Children, StubHistory
+from tarn.triton.stubs import ChildProcess, ChildProcesses, StubHistory
 
 STUB = "/backends/python/triton_python_backend_stub"
 
 
-def stub(pid: int, name: str = "m_0_0", model: str = "m", version: int = 1) -> Child:
+def stub(pid: int, name: str = "m_0_0", model: str = "m", version: int = 1) -> ChildProcess:
     """Return a living stub, with the command line that Triton 2.51 gives it."""
     argv = (STUB, f"/models/{model}/{version}/model.py", "tarn_0_", "1048576", "1048576", "9")
-    return Child(pid, pid, (*argv, "/backends/python", "336", name, "DEFAULT"))
+    return ChildProcess(pid, pid, (*argv, "/backends/python", "336", name, "DEFAULT"))
 
 
-def dead(child: Child, code: int = -9) -> Child:
+def dead(child: ChildProcess, code: int = -9) -> ChildProcess:
     return child._replace(argv=(), code=code)
 
 
-def looks(*steps: list[Child]) -> list[str]:
+def looks(*steps: list[ChildProcess]) -> list[str]:
     """Return what each look tells."""
     stubs = StubHistory()
     told = [stubs.seen(children, float(at)) for at, children in enumerate(steps)]
@@ -94,8 +94,8 @@ def test_what_had_ended_before_the_first_look_is_not_told() -> None:
 
 def test_other_children_of_triton_are_not_told() -> None:
     """Shells that try whether a stub can be run, and Triton's own copy before its exec."""
-    shell = Child(1, 1, ("sh", "-c", f"{STUB}> /dev/null 2>&1"))
-    tried, triton = Child(2, 2, (STUB,)), Child(3, 3, ("/bin/tritonserver", "--id=a"))
+    shell = ChildProcess(1, 1, ("sh", "-c", f"{STUB}> /dev/null 2>&1"))
+    tried, triton = ChildProcess(2, 2, (STUB,)), ChildProcess(3, 3, ("/bin/tritonserver", "--id=a"))
     gone = [dead(child, 1) for child in (shell, tried, triton)]
     assert looks([shell, tried, triton], gone, gone) == ["", "", ""]
 
@@ -147,19 +147,19 @@ def process(tmp_path: Path) -> Iterator["subprocess.Popen[bytes]"]:
 
 def test_children_are_found_with_how_they_ended(process: "subprocess.Popen[bytes]") -> None:
     """Also those that nobody has waited for; not those of others."""
-    us, children = os.getpid(), Children()
+    us, children = os.getpid(), ChildProcesses()
 
-    def one() -> Child | None:
+    def one() -> ChildProcess | None:
         found = children.look({us})[us]
         return next((child for child in found if child.pid == process.pid), None)
 
     found = eventually(lambda: (child := one()) and len(child.argv) > 1 and child)
-    assert isinstance(found, Child)
+    assert isinstance(found, ChildProcess)
     assert (found.code, Path(found.argv[1]).name, found.argv[-1]) == (None, "model.py", "m_0_0")
     assert all(c.pid != process.pid for c in children.look({os.getppid()})[os.getppid()])
     assert one() == found
     process.kill()
     os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
-    assert one() == Child(process.pid, found.start, code=-signal.SIGKILL)
+    assert one() == ChildProcess(process.pid, found.start, code=-signal.SIGKILL)
     process.wait()
     assert one() is None

@@ -12,11 +12,11 @@ import pytest
 from kazoo import exceptions as theirs
 
 from tarn.errors import ConfigError, DiscoveryError
-from tarn.zk.acl import Grant, Login
+from tarn.zk.acl import AclEntry, Login
 from tarn.zk.failures import NodesChangedError, translated
-from tarn.zk.line import silent_logger
-from tarn.zk.operations import Check, Create, Delete, Put, size
-from tarn.zk.session import Session, Tls
+from tarn.zk.kazoo_handler import silent_logger
+from tarn.zk.operations import CheckVersion, Create, Delete, SetData, size
+from tarn.zk.session import TlsFiles, ZooKeeperSession
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def hole() -> Iterator[str]:
 def test_nothing_starts_before_the_first_use(hole: str) -> None:
     """A process may fork after it imported and made one."""
     before = set(threading.enumerate())
-    session = Session(hole, login=Login("tarn", "secret"))
+    session = ZooKeeperSession(hole, login=Login("tarn", "secret"))
     assert set(threading.enumerate()) == before
     assert (session.connected, session.id) == (False, 0)
     session.close()
@@ -44,7 +44,7 @@ import tarn, tarn.zk.session
 from tarn.errors import DiscoveryError
 assert threading.active_count() == 1
 pid = os.fork()
-session = tarn.zk.session.Session("127.0.0.1:1")
+session = tarn.zk.session.ZooKeeperSession("127.0.0.1:1")
 try:
     session.connect(0.3)
 except DiscoveryError:
@@ -61,7 +61,7 @@ sys.exit(os.waitpid(pid, 0)[1])
 
 def test_silence_ends_at_the_deadline(hole: str) -> None:
     """However long the session's timeout is; leaving takes no longer."""
-    session = Session(hole, timeout_s=30.0)
+    session = ZooKeeperSession(hole, timeout_s=30.0)
     began_s = time.monotonic()
     with pytest.raises(DiscoveryError, match=hole) as caught:
         session.read("/x", 0.3)
@@ -75,7 +75,7 @@ def test_silence_ends_at_the_deadline(hole: str) -> None:
 
 def test_a_cut_line_lets_nothing_pass(hole: str) -> None:
     """What is abandoned connects nowhere any more."""
-    session = Session(hole)
+    session = ZooKeeperSession(hole)
     with pytest.raises(DiscoveryError):
         session.connect(0.1)
     line = session._line
@@ -87,12 +87,12 @@ def test_a_cut_line_lets_nothing_pass(hole: str) -> None:
 
 def test_a_server_that_swallows_everything_costs_its_share_only() -> None:
     """Of a session of 9 s, each of three servers gets less than three to connect."""
-    assert Session("a:1,b:1,c:1", timeout_s=9.0)._connect_s < 3.0
+    assert ZooKeeperSession("a:1,b:1,c:1", timeout_s=9.0)._connect_s < 3.0
 
 
 def test_a_client_that_gave_up_is_replaced(hole: str) -> None:
     """Kazoo may end for good, as when the servers refuse a digest; a later call begins anew."""
-    session = Session(hole)
+    session = ZooKeeperSession(hole)
     with pytest.raises(DiscoveryError):
         session.connect(0.1)
     first = session._line
@@ -119,9 +119,9 @@ def test_files_of_tls_are_looked_at_when_it_is_made(
     """Not when the first instance is ready."""
     odd = tmp_path_factory.mktemp("tls") / "odd.pem"
     odd.write_text("nothing of use")
-    for tls in (Tls(ca="/missing.pem"), Tls(ca=str(odd))):
+    for tls in (TlsFiles(ca="/missing.pem"), TlsFiles(ca=str(odd))):
         with pytest.raises(ConfigError):
-            Session("zk:2281", tls=tls)
+            ZooKeeperSession("zk:2281", tls=tls)
 
 
 def test_kazoos_errors_become_ours() -> None:
@@ -149,12 +149,17 @@ def test_kazoo_logs_nothing(caplog: pytest.LogCaptureFixture) -> None:
 def test_a_line_of_an_acl_is_read_or_refused(text: str) -> None:
     """As ``setAcl`` takes it; an id may hold colons."""
     with pytest.raises(ConfigError):
-        Grant.parse(text)
-    assert Grant.parse("digest:tarn:hash=:cdrwa") == Grant("digest", "tarn:hash=", "cdrwa")
-    assert Grant.parse("auth::r") == Grant("auth", "", "r")
+        AclEntry.parse(text)
+    assert AclEntry.parse("digest:tarn:hash=:cdrwa") == AclEntry("digest", "tarn:hash=", "cdrwa")
+    assert AclEntry.parse("auth::r") == AclEntry("auth", "", "r")
 
 
 def test_sizes_are_not_underestimated() -> None:
     """A path, the data, and what stands around them."""
-    for operation in (Create("/a", b"xx"), Delete("/a"), Put("/a", b"xx"), Check("/a", 1)):
+    for operation in (
+        Create("/a", b"xx"),
+        Delete("/a"),
+        SetData("/a", b"xx"),
+        CheckVersion("/a", 1),
+    ):
         assert size(operation) >= len(operation.path) + len(operation.data) + 40

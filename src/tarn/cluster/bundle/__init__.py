@@ -4,7 +4,7 @@ It is made where a cluster answers, where it hangs, and where it is over: each p
 itself, and what cannot be had is named in the manifest with the reason.
 """
 
-from tarn.cluster.bundle.making import FOLDERS, Bundle, Subject, Wanted, make
+from tarn.cluster.bundle.making import FOLDERS, Bundle, BundleOptions, BundleSubject, make
 from tarn.cluster.bundle.part import Part
 
-__all__ = ["FOLDERS", "Bundle", "Part", "Subject", "Wanted", "make"]
+__all__ = ["FOLDERS", "Bundle", "BundleOptions", "BundleSubject", "Part", "make"]

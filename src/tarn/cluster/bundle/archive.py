@@ -47,7 +47,8 @@ def write(path: Path, folder: str, files: Mapping[str, str], at: float) -> int:
             f"cannot be written ({error.strerror})",
             code="TARN-3841",
             where=str(path),
-            next_step="Name a file in a folder of yours, on a disk with room, with -o",
+            next_step="With -o, name a file in a folder that you may write to, on a disk with free "
+            "space",
         ) from error
     finally:
         with contextlib.suppress(OSError):
@@ -56,7 +57,7 @@ def write(path: Path, folder: str, files: Mapping[str, str], at: float) -> int:
 
 def _there(path: Path) -> RefusedError:
     return RefusedError(
-        "there is a file already, and a bundle replaces none",
+        "the file already exists, and a bundle does not replace a file",
         code="TARN-3842",
         where=str(path),
         next_step="Name another one with -o",

@@ -6,9 +6,9 @@ import attrs
 
 from tarn.cluster import linting
 from tarn.cluster.bundle.part import Offer, Part, left_out, of_json, of_text
+from tarn.cluster.environment import ClusterEnvironment
 from tarn.cluster.examining import around_spec
 from tarn.cluster.explain import explain
-from tarn.cluster.surroundings import Surroundings
 from tarn.domain import ClusterSpec
 from tarn.interfaces import Progress
 
@@ -20,7 +20,7 @@ _DOCTOR = "what `tarn doctor` finds around the cluster"
 _LINT = "what `tarn lint` finds in the model repository"
 
 
-def offers(spec: ClusterSpec | None, around: Surroundings, hear: Hear) -> Iterator[Offer]:
+def offers(spec: ClusterSpec | None, around: ClusterEnvironment, hear: Hear) -> Iterator[Offer]:
     """Yield the examinations of *spec*; where there is none, nothing can be examined."""
     yield Offer("doctor/doctor.json", _DOCTOR, lambda: _doctor(spec, around, hear))
     yield Offer("doctor/lint.json", _LINT, lambda: _lint(spec, around, hear))
@@ -34,7 +34,7 @@ def why(status: object) -> Part:
     return of_text("cluster/why.txt", "a sentence for each thing that is not as desired", text)
 
 
-def _doctor(spec: ClusterSpec | None, around: Surroundings, hear: Hear) -> Iterator[Part]:
+def _doctor(spec: ClusterSpec | None, around: ClusterEnvironment, hear: Hear) -> Iterator[Part]:
     if spec is None:
         yield left_out("doctor/doctor.json", _DOCTOR, "without a spec nothing says what to examine")
         return
@@ -43,7 +43,7 @@ def _doctor(spec: ClusterSpec | None, around: Surroundings, hear: Hear) -> Itera
     yield of_text("doctor/doctor.txt", "the same, for people", f"{found}\n\n{found.summary}")
 
 
-def _lint(spec: ClusterSpec | None, around: Surroundings, hear: Hear) -> Part:
+def _lint(spec: ClusterSpec | None, around: ClusterEnvironment, hear: Hear) -> Part:
     path = "doctor/lint.json"
     where = spec.models.repository if spec is not None else ""
     if not where:

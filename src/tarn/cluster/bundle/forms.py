@@ -16,8 +16,8 @@ _ESCAPED = re.compile(r"%[0-9A-F]{2}")
 def forms(secret: str) -> tuple[str, ...]:
     """Return the texts that tell *secret*, the longest first; none where it is too short.
 
-    Beside those of `tarn.plain.forms`: in Python's and HTML's quotes, percent-encoded twice or with
-    small digits, and as the octal escapes of a launch file.
+    Besides those of `tarn.plain.forms`: in Python's and HTML's quotes, percent-encoded twice or
+    with small digits, and as the octal escapes of a launch file.
     """
     if len(secret) < SHORTEST:
         return ()

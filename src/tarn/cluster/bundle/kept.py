@@ -11,8 +11,8 @@ from tarn.cluster.bundle import logs
 from tarn.cluster.bundle.known import NEVER_READ
 from tarn.cluster.bundle.part import Offer, Part, left_out, of_json, of_text, shape
 from tarn.domain import ClusterSpec
-from tarn.domain.brought import SPEC, STAGED
 from tarn.domain.events import EVENTS_FILE
+from tarn.domain.master_files import SPEC, STAGED
 from tarn.errors import NotFoundError
 
 __all__ = ["offers"]
@@ -21,7 +21,7 @@ _NOTES = ("ref.json", "keeper.json", "epoch", STAGED)
 """Small files that hold no secret."""
 _STATES = "state-*.json"
 _HISTORIES = (f"{EVENTS_FILE}*", "history*.json*")
-"""What a master writes down over time, beside its state."""
+"""What a master writes down over time, next to its state."""
 
 
 def offers(directory: Path | None, spec: ClusterSpec | None, most_bytes: int) -> Iterator[Offer]:
@@ -85,4 +85,4 @@ def _states(directory: Path) -> Iterator[Part]:
         try:
             yield of_json(name, what, shape(json.loads(path.read_bytes())))
         except ValueError as error:
-            yield left_out(name, what, f"it is no JSON: {error}")
+            yield left_out(name, what, f"it is not JSON: {error}")

@@ -11,11 +11,11 @@ from pathlib import Path
 
 from tarn import config
 from tarn.cluster import stores
-from tarn.cluster.surroundings import Surroundings
+from tarn.cluster.environment import ClusterEnvironment
 from tarn.domain import ClusterSpec, Secret
-from tarn.domain.brought import (
+from tarn.domain.master_files import (
     API_TOKEN,
-    BROUGHT,
+    MASTER_FILES,
     PROXY_TOKENS,
     SECRETS,
     SPEC,
@@ -31,7 +31,7 @@ from tarn.triton import restricted
 
 __all__ = ["NEVER_READ", "known"]
 
-NEVER_READ = frozenset(BROUGHT) - {SPEC, STAGED, TLS_CA}
+NEVER_READ = frozenset(MASTER_FILES) - {SPEC, STAGED, TLS_CA}
 """Files of a cluster that no bundle holds, whatever becomes of their content."""
 _PEM_LINE = re.compile(r"^[A-Za-z0-9+/=]{24,}$", re.MULTILINE)
 _PLACE = re.compile(r"[/~.][^\s]*|[A-Za-z][A-Za-z0-9+.\-]*://[^@\s]*")
@@ -44,7 +44,10 @@ _PROXY = "token of a proxy"
 
 
 def known(
-    spec: ClusterSpec | None, around: Surroundings, directory: Path, instances: tuple[str, ...]
+    spec: ClusterSpec | None,
+    around: ClusterEnvironment,
+    directory: Path,
+    instances: tuple[str, ...],
 ) -> tuple[Mapping[str, str], tuple[str, ...]]:
     """Return secret to kind, and what could not be read, a sentence each.
 
@@ -79,7 +82,9 @@ def _lines(found: Mapping[str, str]) -> Iterator[tuple[str, str]]:
             yield from ((line.strip(), kind) for line in lines if len(line.strip()) >= _LINE)
 
 
-def _of_stores(spec: ClusterSpec, around: Surroundings, found: dict[str, str]) -> Iterator[str]:
+def _of_stores(
+    spec: ClusterSpec, around: ClusterEnvironment, found: dict[str, str]
+) -> Iterator[str]:
     if not spec.secrets:
         return
     try:

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from tarn.cluster.bundle.part import Offer, Part, of_json, of_text
-from tarn.cluster.surroundings import Surroundings
+from tarn.cluster.environment import ClusterEnvironment
 from tarn.errors import NotFoundError, TimedOutError
 from tarn.plain import redact
 from tarn.plugins import KINDS
@@ -55,7 +55,7 @@ _LIMITS = {
 }
 
 
-def offers(around: Surroundings) -> Iterator[Offer]:
+def offers(around: ClusterEnvironment) -> Iterator[Offer]:
     """Yield what can be told of this machine without asking any cluster."""
     yield Offer(
         "machine/platform.json",
@@ -79,7 +79,7 @@ def _programs(environ: Mapping[str, str]) -> Iterator[tuple[str, tuple[str, ...]
         yield "nvidia-smi", ()
 
 
-def _said(path: str, what: str, words: tuple[str, ...], around: Surroundings) -> Part:
+def _said(path: str, what: str, words: tuple[str, ...], around: ClusterEnvironment) -> Part:
     program = _program(words[0], around.environ)
     try:
         done = subprocess.run(
@@ -92,7 +92,7 @@ def _said(path: str, what: str, words: tuple[str, ...], around: Surroundings) ->
             check=False,
         )
     except subprocess.TimeoutExpired as error:
-        raise TimedOutError(f"it said nothing within {_WITHIN_S:g} s", where=program) from error
+        raise TimedOutError(f"it printed nothing within {_WITHIN_S:g} s", where=program) from error
     except OSError as error:
         raise NotFoundError(f"it does not start ({error.strerror})", where=program) from error
     told = done.stdout.decode("utf-8", "replace")[:_MOST]
@@ -113,7 +113,7 @@ def _program(name: str, environ: Mapping[str, str]) -> str:
     return found
 
 
-def _platform(around: Surroundings) -> Mapping[str, object]:
+def _platform(around: ClusterEnvironment) -> Mapping[str, object]:
     paths = around.paths
     return {
         "system": platform.platform(),
@@ -160,7 +160,7 @@ def _variables(environ: Mapping[str, str]) -> object:
     return redact(chosen, free=True)
 
 
-def _versions(around: Surroundings) -> Mapping[str, object]:
+def _versions(around: ClusterEnvironment) -> Mapping[str, object]:
     plugins = around.plugins()
     return {
         "tarn": version(),

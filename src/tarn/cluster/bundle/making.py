@@ -11,20 +11,20 @@ import attrs
 from tarn.cluster.bundle import examined, kept, logs, machine
 from tarn.cluster.bundle.archive import write
 from tarn.cluster.bundle.known import known
-from tarn.cluster.bundle.manifest import MANIFEST, README, About, manifest, readme
-from tarn.cluster.bundle.master import Pages
-from tarn.cluster.bundle.names import Names
+from tarn.cluster.bundle.manifest import MANIFEST, README, BundleManifest, manifest, readme
+from tarn.cluster.bundle.master import MasterPages
 from tarn.cluster.bundle.naming import people_and_machines
 from tarn.cluster.bundle.part import Offer, Part, gathered, left_out, of_json
+from tarn.cluster.bundle.pseudonyms import Pseudonyms
 from tarn.cluster.bundle.scrub import Scrubber
+from tarn.cluster.environment import ClusterEnvironment
 from tarn.cluster.link import Link
 from tarn.cluster.log_lines import MASTER
-from tarn.cluster.surroundings import Surroundings
 from tarn.domain import ClusterSpec
 from tarn.errors import TarnError
 from tarn.interfaces import Progress
 
-__all__ = ["FOLDERS", "Bundle", "Subject", "Wanted", "make"]
+__all__ = ["FOLDERS", "Bundle", "BundleOptions", "BundleSubject", "make"]
 
 FOLDERS = ("cluster", "config", "doctor", "kept", "logs", "machine")
 """Of a bundle; the manifest stands above them."""
@@ -33,19 +33,19 @@ Hear = Callable[[Progress], None]
 _MIB = 2**20
 _NO_SPEC = "no spec of it is known here: name its tarn.yaml with -f"
 _UNSEARCHED = (
-    "so nobody knows which secrets its logs may tell: --unsearched-logs takes them nevertheless, "
-    "and you look through them"
+    "so its logs cannot be searched for secrets: --unsearched-logs includes them anyway; then "
+    "look through them yourself"
 )
 _STATUS = "cluster/status.json"
 
 
 @attrs.frozen(eq=False)
-class Subject:
+class BundleSubject:
     """What a bundle is about, and how it is asked."""
 
     name: str
     """Of the cluster; empty: none is meant, and the bundle is about this machine."""
-    around: Surroundings
+    around: ClusterEnvironment
     spec: ClusterSpec | None = None
     """None: no spec is known here."""
     link: Link | None = None
@@ -66,7 +66,7 @@ class Subject:
 
 
 @attrs.frozen
-class Wanted:
+class BundleOptions:
     """What a bundle should hold."""
 
     log_mib: float = 2.0
@@ -98,7 +98,7 @@ class Bundle:
         return write(path, self.folder, self.files, self.made_at)
 
 
-def make(subject: Subject, wanted: Wanted, hear: Hear) -> Bundle:
+def make(subject: BundleSubject, wanted: BundleOptions, hear: Hear) -> Bundle:
     """Gather everything, and take out what nobody else may have.
 
     Raises:
@@ -113,7 +113,7 @@ def make(subject: Subject, wanted: Wanted, hear: Hear) -> Bundle:
     hear(Progress("redacting", "taking out secrets"))
     scrubber = Scrubber(secrets, None if wanted.with_names else _names(subject, parts))
     cleaned, counts = _cleaned(parts, scrubber)
-    about = About(
+    about = BundleManifest(
         scrubber.clean(subject.name)[0],
         made_at,
         wanted.with_names,
@@ -135,7 +135,7 @@ def make(subject: Subject, wanted: Wanted, hear: Hear) -> Bundle:
     )
 
 
-def _status(subject: Subject) -> Mapping[str, Any] | TarnError | None:
+def _status(subject: BundleSubject) -> Mapping[str, Any] | TarnError | None:
     if subject.status is None:
         return subject.unknown
     try:
@@ -155,8 +155,8 @@ def _first(status: Mapping[str, Any] | TarnError | None) -> Iterator[Part]:
 
 
 def _gather(
-    subject: Subject,
-    wanted: Wanted,
+    subject: BundleSubject,
+    wanted: BundleOptions,
     hear: Hear,
     status: Mapping[str, Any] | TarnError | None,
     untold: str,
@@ -172,22 +172,25 @@ def _gather(
     )
     for number, offer in enumerate(offers):
         if offer.path.partition("/")[0] in wanted.without:
-            yield left_out(offer.path, offer.what, "it was not wanted")
+            yield left_out(offer.path, offer.what, "it was left out on request")
             continue
         hear(Progress("gathering", offer.what, number, len(offers)))
         yield from gathered(offer)
 
 
-def _pages(subject: Subject, status: Mapping[str, Any] | TarnError | None) -> Pages:
+def _pages(subject: BundleSubject, status: Mapping[str, Any] | TarnError | None) -> MasterPages:
     if isinstance(status, TarnError):
-        return Pages(subject.link, f"the master did not say: [{status.code}] {status}")
+        return MasterPages(subject.link, f"the master did not say: [{status.code}] {status}")
     if status is not None and status.get("code"):  # it stands in for a master that is not there
-        return Pages(subject.link, f"no master is at work: {status.get('reason')}")
-    return Pages(subject.link)
+        return MasterPages(subject.link, f"no master is at work: {status.get('reason')}")
+    return MasterPages(subject.link)
 
 
 def _log_offers(
-    subject: Subject, status: Mapping[str, Any] | TarnError | None, most_bytes: int, untold: str
+    subject: BundleSubject,
+    status: Mapping[str, Any] | TarnError | None,
+    most_bytes: int,
+    untold: str,
 ) -> Iterator[Offer]:
     what = "the last of each log"
     if untold:
@@ -205,7 +208,7 @@ def _log_offers(
         )
 
 
-def _logged(subject: Subject, status: object) -> tuple[str, ...]:
+def _logged(subject: BundleSubject, status: object) -> tuple[str, ...]:
     """Return the instances whose logs are taken; of a cluster that is over, the runtime knows."""
     ids = _ids(status)
     if ids or subject.logged is None:
@@ -225,12 +228,12 @@ def _ids(status: object) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*alive, *reversed(over))))
 
 
-def _names(subject: Subject, parts: Sequence[Part]) -> Names:
+def _names(subject: BundleSubject, parts: Sequence[Part]) -> Pseudonyms:
     """Return the people and machines of all parts: a later one may be the one that tells."""
     names = people_and_machines(subject.spec, subject.around)
     for part in parts:
         names.learn(part.left_out)
-        if part.path != machine.VERSIONS:  # 4.12.0.88 is no address there
+        if part.path != machine.VERSIONS:  # 4.12.0.88 is not an address there
             names.learn(part.text)
     return names
 
@@ -256,9 +259,9 @@ def _assert_silent(files: Mapping[str, str], scrubber: Scrubber) -> None:
         kinds = scrubber.told(text) + scrubber.told(name)
         if kinds:
             raise TarnError(
-                f"{name} would still tell: {', '.join(kinds)}; nothing was written",
+                f"{name} would still contain: {', '.join(kinds)}; nothing was written",
                 code="TARN-3843",
-                next_step=f"Report it, and leave the part out: --without {name.partition('/')[0]}",
+                next_step=f"Report it, and leave that part out: --without {name.partition('/')[0]}",
             )
 
 

@@ -9,7 +9,7 @@ import attrs
 from tarn.cluster.bundle.part import Part
 from tarn.release import version
 
-__all__ = ["MANIFEST", "README", "About", "manifest", "readme"]
+__all__ = ["MANIFEST", "README", "BundleManifest", "manifest", "readme"]
 
 MANIFEST, README = "manifest.json", "README.txt"
 FORMAT = 1
@@ -17,20 +17,20 @@ FORMAT = 1
 _HEAD = """\
 A support bundle of TARN {tarn}, made {made_at}, about {about}.
 
-Look through it before you give it away. Secrets were taken out where TARN knew them, or where they
-looked like such. {names}
+Look through it before you share it. Secrets were removed where TARN knew them, or where text
+looked like one. {names}
 
-manifest.json tells the same to programs.
+manifest.json has the same for programs.
 """
 _STOOD_IN = (
     "People and machines have stand-ins\n(user-1, host-2), the same in every file; "
     "names of models and of the cluster are kept."
 )
-_KEPT = "People and machines have their names, as it was wished."
+_KEPT = "People and machines keep their names, as requested."
 
 
 @attrs.frozen
-class About:
+class BundleManifest:
     """What a bundle is about, and how it was cleaned."""
 
     cluster: str
@@ -46,7 +46,9 @@ class About:
     """Why secrets could not be known, a sentence each."""
 
 
-def manifest(about: About, parts: Sequence[Part], counts: Mapping[str, Mapping[str, int]]) -> str:
+def manifest(
+    about: BundleManifest, parts: Sequence[Part], counts: Mapping[str, Mapping[str, int]]
+) -> str:
     """Return the manifest as JSON; *counts* has what was taken out, by path."""
     plain = {
         "format": FORMAT,

@@ -13,9 +13,9 @@ from tarn.errors import (
     TimedOutError,
     UnreachableError,
 )
-from tarn.follow import Api
+from tarn.follow import MasterApi
 
-__all__ = ["Pages"]
+__all__ = ["MasterPages"]
 
 _JSON = {
     "instances": "each instance: state, reason, addresses, models",
@@ -32,10 +32,10 @@ _TEXTS = {
     "config": ("config", "txt", "the spec as the master has it, redacted by itself"),
 }
 _SILENT = (UnreachableError, TimedOutError, NotAuthorizedError)
-"""Whoever answered so once will answer so again, and each time only after a while."""
+"""A master that answered so once will do it again, and each time only after a while."""
 
 
-class Pages:
+class MasterPages:
     """The pages of one master; the first sign that it does not answer counts for all of them.
 
     Args:
@@ -66,7 +66,7 @@ class Pages:
     def _text(self, path: str, what: str, page: str) -> Part:
         return self._part(path, what, lambda api: of_text(path, what, api.text(f"/{page}")))
 
-    def _part(self, path: str, what: str, ask: Callable[[Api], Part]) -> Part:
+    def _part(self, path: str, what: str, ask: Callable[[MasterApi], Part]) -> Part:
         if self._silent or self._link is None:
             return left_out(path, what, self._silent)
         try:
@@ -75,7 +75,7 @@ class Pages:
             self._silent = f"the master did not say: [{error.code}] {error}"
             return left_out(path, what, self._silent)
         except NotFoundError as error:
-            return left_out(path, what, f"this master has no such page: {error.found}")
+            return left_out(path, what, f"this master does not have that page: {error.found}")
         except TarnError as error:
             return left_out(path, what, f"[{error.code}] {error}")
         assert isinstance(made, Part)

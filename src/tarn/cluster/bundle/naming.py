@@ -10,8 +10,8 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from tarn import config
-from tarn.cluster.bundle.names import Names
-from tarn.cluster.surroundings import Surroundings
+from tarn.cluster.bundle.pseudonyms import Pseudonyms
+from tarn.cluster.environment import ClusterEnvironment
 from tarn.domain import ClusterSpec
 
 __all__ = ["people_and_machines"]
@@ -23,9 +23,9 @@ _VALUE = re.compile(r"<value>\s*([^<]+?)\s*</value>")
 _HOSTNAME = re.compile(r"hostname[\w.\-]*\s*</name>\s*<value>\s*([\w.\-]+)\s*</value>")
 
 
-def people_and_machines(spec: ClusterSpec | None, around: Surroundings) -> Names:
+def people_and_machines(spec: ClusterSpec | None, around: ClusterEnvironment) -> Pseudonyms:
     """Return whoever and whatever this process and the spec name."""
-    names = Names()
+    names = Pseudonyms()
     for host in (socket.getfqdn(), socket.gethostname()):
         names.host(host)
     names.user(around.environ.get("USER") or _user())
@@ -39,7 +39,7 @@ def people_and_machines(spec: ClusterSpec | None, around: Surroundings) -> Names
     return names
 
 
-def _of_spec(spec: ClusterSpec, names: Names) -> None:
+def _of_spec(spec: ClusterSpec, names: Pseudonyms) -> None:
     for user in (*spec.admins.users, *spec.viewers.users):
         names.user(user)
     for proxy in spec.api.trusted_proxies:

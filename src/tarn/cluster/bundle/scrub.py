@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 import attrs
 
 from tarn.cluster.bundle.forms import SHORTEST, forms
-from tarn.cluster.bundle.names import Names
 from tarn.cluster.bundle.patterns import unsaid
+from tarn.cluster.bundle.pseudonyms import Pseudonyms
 
 __all__ = ["Scrubber"]
 
@@ -27,7 +27,7 @@ class Scrubber:
     """
 
     known: Mapping[str, str] = attrs.field(repr=False)
-    names: Names | None = None
+    names: Pseudonyms | None = None
     _kinds: dict[str, str] = attrs.field(init=False, repr=False)
     _pattern: re.Pattern[str] | None = attrs.field(init=False, repr=False)
 

@@ -1,4 +1,4 @@
-"""What a Prometheus and a Grafana need of TARN: the data files beside this, and a scrape config."""
+"""What Prometheus and Grafana need of TARN: the data files next to this, and a scrape config."""
 
 from importlib import resources
 

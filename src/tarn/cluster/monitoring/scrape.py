@@ -6,10 +6,10 @@ from urllib.parse import urlsplit
 
 import attrs
 
+from tarn.cluster.environment import ClusterEnvironment
 from tarn.cluster.link import Link
+from tarn.cluster.master_trust import trust
 from tarn.cluster.monitoring.targets import TargetFiles, keep_scrape_token
-from tarn.cluster.surroundings import Surroundings
-from tarn.cluster.trusting import trust
 
 __all__ = ["Scrape", "scrape_config", "scrape_of"]
 
@@ -37,7 +37,7 @@ class Scrape:
 
 
 def scrape_of(
-    link: Link, around: Surroundings, credentials: Path | None = None, ca: Path | None = None
+    link: Link, around: ClusterEnvironment, credentials: Path | None = None, ca: Path | None = None
 ) -> Scrape:
     """Ask for the master at the end of *link*, and return how it is scraped.
 

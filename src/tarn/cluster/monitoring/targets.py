@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import attrs
 
 from tarn.cluster.link import Link
-from tarn.domain.brought import API_TOKEN, SCRAPE_TOKEN
+from tarn.domain.master_files import API_TOKEN, SCRAPE_TOKEN
 from tarn.domain.request_proof import scrape_token
 from tarn.errors import TarnError, UnreachableError
 
@@ -96,7 +96,7 @@ def follow_targets(
         try:
             line = f"{files.cluster} is scraped at {link.url}" if files.write(link) else ""
         except TarnError as error:
-            line = f"all stays as it is: {error}"
+            line = f"the targets are kept: {error}"
         if line and line != told:
             say(line)
         told = line or told
@@ -108,7 +108,7 @@ def _read(text: str, url: str) -> Sequence[Any]:
     except ValueError:
         found = None
     if not isinstance(found, list):
-        raise UnreachableError("answered and not as a master does", where=f"{url}/api/v1/sd")
+        raise UnreachableError("answered, but not as a master does", where=f"{url}/api/v1/sd")
     return found
 
 

@@ -23,7 +23,7 @@ def metrics_text(link: Link) -> str:
 def metrics_rows(text: str) -> Iterator[Mapping[str, Any]]:
     """Yield ``{name, type, labels, value}`` for each sample of *text*.
 
-    A value that is no finite number is a string, as Prometheus writes it (``NaN``, ``+Inf``):
+    A value that is not a finite number is a string, as Prometheus writes it (``NaN``, ``+Inf``):
     JSON knows none.
 
     Raises:

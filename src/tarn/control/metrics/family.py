@@ -8,7 +8,7 @@ import attrs
 from tarn.control.snapshot import Snapshot
 from tarn.domain.histogram import Histogram
 
-__all__ = ["Family", "Kind", "Sample", "flag", "histogram", "label", "labels", "one"]
+__all__ = ["Family", "MetricType", "Sample", "flag", "histogram", "label", "labels", "one"]
 
 _ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 
@@ -16,7 +16,7 @@ Sample = tuple[str, str, float]
 """What follows the family's name, the labels as the format writes them (no braces), the value."""
 
 
-class Kind(enum.StrEnum):
+class MetricType(enum.StrEnum):
     """What a family's values are."""
 
     GAUGE = "gauge"
@@ -36,7 +36,7 @@ class Family:
     """One family: what is told of it, and how its samples are read off a snapshot."""
 
     name: str
-    kind: Kind
+    kind: MetricType
     text: str
     """One line: what it is, with its unit."""
     samples: Callable[[Snapshot], Iterable[Sample]] = attrs.field(repr=False, eq=False)

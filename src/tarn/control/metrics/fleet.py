@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from tarn.control.metrics.family import Family, Kind, Sample, flag, label, labels, one
+from tarn.control.metrics.family import Family, MetricType, Sample, flag, label, labels, one
 from tarn.control.snapshot import Snapshot
-from tarn.domain import ALIVE, PLACED, ClusterState, Known, State
+from tarn.domain import ALIVE, PLACED, ClusterState, InstanceState, Known
 from tarn.domain.signals import SIGNALS
 from tarn.domain.unwell import Symptom
 from tarn.release import version
@@ -29,7 +29,7 @@ def _state(snapshot: Snapshot) -> Iterator[Sample]:
 
 def _states(snapshot: Snapshot) -> Iterator[Sample]:
     states = [i.state for i in snapshot.instances]
-    for state in State:
+    for state in InstanceState:
         if state in ALIVE:
             yield "", label("state", state), states.count(state)
 
@@ -47,13 +47,13 @@ def _signals(snapshot: Snapshot) -> Iterator[Sample]:
 
 
 def _gauge(name: str, text: str, samples: object, **more: object) -> Family:
-    return Family(name, Kind.GAUGE, text, samples, **more)  # type: ignore[arg-type]
+    return Family(name, MetricType.GAUGE, text, samples, **more)  # type: ignore[arg-type]
 
 
 FAMILIES = (
     Family(
         "tarn_cluster_info",
-        Kind.INFO,
+        MetricType.INFO,
         "The cluster, and the TARN that its master is.",
         _info,
         ("name", "runtime", "epoch", "version"),
@@ -85,25 +85,25 @@ FAMILIES = (
     _gauge(
         "tarn_suspect_instances",
         "Ready instances that are kept out of the view.",
-        lambda s: one(sum(bool(i.out_for) for i in s.instances if i.state is State.READY)),
+        lambda s: one(sum(bool(i.out_for) for i in s.instances if i.state is InstanceState.READY)),
     ),
     _gauge(
         "tarn_unwell_instances",
-        "Instances that pass their health checks and fail their users, by what is seen.",
+        "Instances that pass their health checks but fail their users, by symptom.",
         _unwell,
         labels=("symptom",),
     ),
-    _gauge("tarn_min_instances", "The least that are allowed.", lambda s: one(s.limits.min)),
-    _gauge("tarn_max_instances", "The most that are allowed.", lambda s: one(s.limits.max)),
+    _gauge("tarn_min_instances", "The lowest size that is allowed.", lambda s: one(s.limits.min)),
+    _gauge("tarn_max_instances", "The highest size that is allowed.", lambda s: one(s.limits.max)),
     _gauge(
         "tarn_ceiling_instances",
-        "The most that the farm grants now.",
+        "The highest size that the farm grants now.",
         lambda s: one(s.limits.ceiling),
     ),
     _gauge("tarn_scaling_paused", "1: scaling is paused.", lambda s: flag(s.pause)),
     _gauge(
         "tarn_scaling_manual",
-        "1: a person set the size, and the policy is not heard.",
+        "1: a person set the size, and the policy has no effect.",
         lambda s: flag(s.manual is not None),
     ),
     _gauge(
@@ -113,7 +113,7 @@ FAMILIES = (
     ),
     _gauge(
         "tarn_replacements_frozen",
-        "1: silent instances are not replaced, since the observer is suspect.",
+        "1: silent instances are not replaced, since the master itself is suspect.",
         lambda s: flag(s.holds.frozen_s is not None),
     ),
     _gauge(
@@ -134,7 +134,7 @@ FAMILIES = (
     _gauge("tarn_view_revision", "Revision of the view.", lambda s: one(s.view.revision)),
     _gauge(
         "tarn_view_complete",
-        "1: the view is complete, so that followers remove who is not in it.",
+        "1: the view is complete, so followers remove instances that are not in it.",
         lambda s: flag(s.view.complete),
     ),
     _gauge("tarn_faults", "Things that are wrong now.", lambda s: one(len(s.faults))),
@@ -143,7 +143,7 @@ FAMILIES = (
     ),
     Family(
         "tarn_signal",
-        Kind.GAUGE,
+        MetricType.GAUGE,
         "The newest value of each signal over the whole fleet.",
         _signals,
         ("signal",),

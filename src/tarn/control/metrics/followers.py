@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 
-from tarn.control.metrics.family import Family, Kind, Sample, label
+from tarn.control.metrics.family import Family, MetricType, Sample, label
 from tarn.control.snapshot import Follower, Snapshot
 
 __all__ = ["FAMILIES"]
@@ -39,7 +39,7 @@ def _lag_s(follower: Follower, _snapshot: Snapshot) -> float | None:
 
 
 def _family(name: str, text: str, read: _Read) -> Family:
-    return Family(name, Kind.GAUGE, text, _each(read), ("follower", "required"))
+    return Family(name, MetricType.GAUGE, text, _each(read), ("follower", "required"))
 
 
 FAMILIES = (
@@ -56,7 +56,7 @@ FAMILIES = (
     ),
     _family(
         "tarn_follower_age_seconds",
-        "Since its last word, seconds.",
+        "Seconds since its last message.",
         lambda follower, _snapshot: follower.age_s,
     ),
     _family(

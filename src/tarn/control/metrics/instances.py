@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 import attrs
 
-from tarn.control.metrics.family import Family, Kind, Sample, label, labels, one
+from tarn.control.metrics.family import Family, MetricType, Sample, label, labels, one
 from tarn.control.snapshot import Snapshot
 from tarn.domain import Instance, Reading
 
@@ -16,7 +16,7 @@ _PLACE = ("container_id", "host")
 
 
 @attrs.frozen
-class _Held:
+class _MeasuredInstance:
     """One instance that has a container, what was read of it, and its labels."""
 
     instance: Instance
@@ -28,15 +28,17 @@ class _Held:
         return labels(container_id=self.instance.container_id or "", host=host or "")
 
 
-def _held(snapshot: Snapshot) -> Iterator[_Held]:
+def _held(snapshot: Snapshot) -> Iterator[_MeasuredInstance]:
     """Yield each; those that ended are not in it, so they leave no series."""
     for instance in snapshot.instances:
         if instance.container_id:
             reading = snapshot.readings.get(instance.id) or Reading(instance.id, 0.0)
-            yield _Held(instance, reading)
+            yield _MeasuredInstance(instance, reading)
 
 
-def _each(value: Callable[[_Held], float | None]) -> Callable[[Snapshot], Iterable[Sample]]:
+def _each(
+    value: Callable[[_MeasuredInstance], float | None],
+) -> Callable[[Snapshot], Iterable[Sample]]:
     def samples(snapshot: Snapshot) -> Iterator[Sample]:
         for held in _held(snapshot):
             found = value(held)
@@ -75,7 +77,7 @@ def _gpus(signal: str) -> Callable[[Snapshot], Iterable[Sample]]:
     return samples
 
 
-def _by_gpu(held: _Held, signal: str) -> Iterator[tuple[str, float]]:
+def _by_gpu(held: _MeasuredInstance, signal: str) -> Iterator[tuple[str, float]]:
     """Yield (gpu, value) of signals named ``<signal>{gpu="<uuid>"}``.
 
     A signal without the label is the number for all GPUs, and counts where no GPU has its own.
@@ -96,7 +98,7 @@ def _gauge(
     samples: Callable[[Snapshot], Iterable[Sample]],
     names: tuple[str, ...] = _PLACE,
 ) -> Family:
-    return Family(name, Kind.GAUGE, text, samples, names)
+    return Family(name, MetricType.GAUGE, text, samples, names)
 
 
 FAMILIES = (
@@ -108,13 +110,13 @@ FAMILIES = (
     ),
     Family(
         "tarn_queue_depth_total",
-        Kind.UNTYPED,
+        MetricType.UNTYPED,
         "The same as tarn_queue_depth, under the name of the Java TARN; it falls, too.",
         _depth,
     ),
     Family(
         "tarn_instance_info",
-        Kind.INFO,
+        MetricType.INFO,
         "The instance that a container hosts.",
         _info,
         (*_PLACE, "id", "spec_hash"),

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 
-from tarn.control.metrics.family import Family, Kind, Sample, label, one
+from tarn.control.metrics.family import Family, MetricType, Sample, label, one
 from tarn.control.snapshot import Snapshot
 from tarn.domain.model_totals import MOST_MODELS, OTHER, ModelTotals
 
@@ -92,50 +92,50 @@ def _others(snapshot: Snapshot) -> Iterator[Sample]:
 FAMILIES = (
     Family(
         "tarn_inference_requests_total",
-        Kind.COUNTER,
+        MetricType.COUNTER,
         "Requests that ended, as Triton counts them.",
         _each(_requests),
         ("model", "status"),
-        {"success": "they ended well", "error": "they failed"},
+        {"success": "they succeeded", "error": "they failed"},
     ),
     Family(
         "tarn_inference_latency_seconds",
-        Kind.SUMMARY,
+        MetricType.SUMMARY,
         "From arrival to answer, of requests that ended well; Triton gives no quantiles.",
         _each(_latency),
         ("model",),
     ),
     Family(
         "tarn_inference_queue_seconds",
-        Kind.SUMMARY,
+        MetricType.SUMMARY,
         "What the same requests waited in Triton's queue.",
         _each(_queued),
         ("model",),
     ),
     Family(
         "tarn_model_error_rate",
-        Kind.GAUGE,
+        MetricType.GAUGE,
         "Failed part of the requests that ended in the last ten seconds, 0 to 1.",
         _error_rate,
         ("model",),
     ),
     Family(
         "tarn_model_queue_depth",
-        Kind.GAUGE,
+        MetricType.GAUGE,
         "Requests that wait in all instances that say so.",
         _each(_waiting),
         ("model",),
     ),
     Family(
         "tarn_model_instances",
-        Kind.GAUGE,
+        MetricType.GAUGE,
         "Instances by the state of the model on them, as Triton's index has it.",
         _instances,
         ("model", "state"),
     ),
     Family(
         "tarn_models_other",
-        Kind.GAUGE,
+        MetricType.GAUGE,
         f"Models beyond the first {MOST_MODELS}, which stand as model {OTHER}.",
         _others,
     ),

@@ -7,7 +7,7 @@ same lines for samples; they differ in what they call a family, and in the last 
 import math
 from collections.abc import Callable, Iterable, Iterator
 
-from tarn.control.metrics.family import Family, Kind
+from tarn.control.metrics.family import Family, MetricType
 from tarn.control.snapshot import Snapshot
 
 __all__ = ["OPENMETRICS", "PROMETHEUS", "render"]
@@ -16,7 +16,7 @@ PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 """The type of the answer in each format."""
 
-_SUFFIXES = {Kind.COUNTER: "_total", Kind.INFO: "_info"}
+_SUFFIXES = {MetricType.COUNTER: "_total", MetricType.INFO: "_info"}
 """What a sample's name has, and in OpenMetrics the family's has not."""
 
 
@@ -42,13 +42,13 @@ def _lines(
 
 
 def _heading(family: Family) -> str:
-    kind = Kind.GAUGE if family.kind is Kind.INFO else family.kind
+    kind = MetricType.GAUGE if family.kind is MetricType.INFO else family.kind
     return f"# HELP {family.name} {family.text}\n# TYPE {family.name} {kind}\n"
 
 
 def _open_heading(family: Family) -> str:
     name = family.name.removesuffix(_SUFFIXES.get(family.kind, ""))
-    kind = "unknown" if family.kind is Kind.UNTYPED else family.kind
+    kind = "unknown" if family.kind is MetricType.UNTYPED else family.kind
     return f"# TYPE {name} {kind}\n# HELP {name} {family.text}\n"
 
 

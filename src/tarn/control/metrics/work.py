@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from tarn.control.metrics.family import Family, Kind, Sample, histogram, label, labels, one
+from tarn.control.metrics.family import Family, MetricType, Sample, histogram, label, labels, one
 from tarn.control.snapshot import Snapshot
 from tarn.domain import CODES
 from tarn.domain.tally import DIRECTIONS, FAILURES, KINDS, OUTCOMES, PHASES, RESULTS
@@ -43,27 +43,27 @@ def _by(name: str, counts: Mapping[str, float]) -> Iterator[Sample]:
 FAMILIES = (
     Family(
         "tarn_events_total",
-        Kind.COUNTER,
+        MetricType.COUNTER,
         "Events since this master started.",
         _events,
         ("code", "severity"),
     ),
     Family(
         "tarn_decisions_total",
-        Kind.COUNTER,
+        MetricType.COUNTER,
         "Decisions that changed the size: by a policy, a person (scale, down), limits or demand.",
         _decisions,
         ("by", "direction"),
     ),
     Family(
         "tarn_container_asks_total",
-        Kind.COUNTER,
+        MetricType.COUNTER,
         "Instances for which a container was asked for.",
         lambda s: one(s.event_totals.get(_ASKED, 0)),
     ),
     Family(
         "tarn_start_duration_seconds",
-        Kind.HISTOGRAM,
+        MetricType.HISTOGRAM,
         "Seconds that the phases of starts took.",
         _starts,
         ("phase",),
@@ -71,7 +71,7 @@ FAMILIES = (
     ),
     Family(
         "tarn_instance_failures_total",
-        Kind.COUNTER,
+        MetricType.COUNTER,
         "Instances that failed, or were replaced because they did not answer.",
         lambda s: _by("reason", s.tally.failures),
         ("reason",),
@@ -79,7 +79,7 @@ FAMILIES = (
     ),
     Family(
         "tarn_drains_total",
-        Kind.COUNTER,
+        MetricType.COUNTER,
         "Drains that ended, by the worst that happened.",
         lambda s: _by("outcome", s.tally.drains),
         ("outcome",),
@@ -87,7 +87,7 @@ FAMILIES = (
     ),
     Family(
         "tarn_drained_requests_total",
-        Kind.COUNTER,
+        MetricType.COUNTER,
         "Requests of draining instances, as far as they were seen.",
         lambda s: _by("result", s.tally.drained),
         ("result",),
@@ -95,20 +95,20 @@ FAMILIES = (
     ),
     Family(
         "tarn_drain_duration_seconds",
-        Kind.HISTOGRAM,
+        MetricType.HISTOGRAM,
         "Seconds from the decision to drain to the end of the instance.",
         lambda s: histogram(s.tally.drain_s),
     ),
     Family(
         "tarn_tick_duration_seconds",
-        Kind.HISTOGRAM,
+        MetricType.HISTOGRAM,
         "Seconds that a step of the control thread took.",
         lambda s: histogram(s.tally.ticks),
     ),
     Family(
         "tarn_late_ticks_total",
-        Kind.COUNTER,
-        "Steps that came so late that silences were not believed.",
+        MetricType.COUNTER,
+        "Steps that came so late that silences were ignored.",
         lambda s: one(s.tally.late),
     ),
 )

@@ -2,7 +2,7 @@
 
 const mayAct = () => Boolean(seen.me?.may?.includes("admin"));
 
-// Asks anew who looks: what proves that this page wrote it is good for an hour, at one master.
+// Asks again who looks: what proves that this page wrote it is good for an hour, at one master.
 async function command(verb, body, ifMatch = null) {
   seen.me = await ask("api/v1/me");
   return put(`api/v1/${verb}`, body, { ifMatch, csrf: PREFIXED ? seen.me.csrf : null });
@@ -21,8 +21,8 @@ function askScale() {
   askFirst({
     title: `Scale ${status.name} by hand`,
     fields: field("Instances", size),
-    fault: () => (right() ? "" : `Right is a whole number from ${min} to ${max}: the limits.`),
-    what: () => `${scaleWords(status, wanted())} The size stays so until somebody gives it back to the policy.`,
+    fault: () => (right() ? "" : `Enter a whole number from ${min} to ${max} (the limits).`),
+    what: () => `${scaleWords(status, wanted())} This size stays until somebody lets the policy choose again.`,
     yes: () => (right() ? `Scale to ${wanted()}` : "Scale"),
     act: async () => told(await command("scale", { replicas: wanted() }, status.spec_revision), `the size is ${wanted()}`),
   });
@@ -39,10 +39,10 @@ function scaleWords(status, wanted) {
 function askAutomatic() {
   const { status } = seen;
   askFirst({
-    title: "Give the size back to the policy",
+    title: "Let the policy choose the size",
     fields: [],
-    what: () => `The size of ${status.manual}, which a person set, ends. The policy sizes the fleet between ${status.limits.min} and ${status.limits.max} again.`,
-    yes: "Give it back",
+    what: () => `The size of ${status.manual}, which a person set, no longer applies. The policy sizes the fleet between ${status.limits.min} and ${status.limits.max} again.`,
+    yes: "Let the policy choose",
     act: async () => told(await command("scale", { replicas: null }, status.spec_revision), "the policy decides"),
   });
 }
@@ -56,7 +56,7 @@ function askAdapt() {
   askFirst({
     title: "Change the limits",
     fields: [...field("At least", min), ...field("At most", max)],
-    fault: () => (right() ? "" : "Right are two whole numbers, the first not over the second."),
+    fault: () => (right() ? "" : "Enter two whole numbers, the first not larger than the second."),
     what: () => `The policy sizes the fleet between ${both()[0]} and ${both()[1]}; a size set by hand ends.`,
     yes: "Change them",
     act: async () => {
@@ -73,7 +73,7 @@ function askPause() {
   askFirst({
     title: "Pause scaling",
     fields: [...field("For", lasts), ...field("Why (others see it)", why)],
-    what: () => `For ${lasts.selectedOptions[0].textContent} the policy changes no size. What dies is still replaced.`,
+    what: () => `For ${lasts.selectedOptions[0].textContent} the policy does not change the size. Dead instances are still replaced.`,
     yes: "Pause",
     act: async () => told(await command("pause", { for: lasts.value, reason: why.value }, seen.status.spec_revision), "paused"),
   });
@@ -83,9 +83,9 @@ function askResume() {
   askFirst({
     title: "Resume",
     fields: [],
-    what: () => "A pause ends, silent instances are replaced again, and launching goes on where it was given up.",
+    what: () => "This ends a pause, replaces silent instances again, and resumes launching if it was given up.",
     yes: "Resume",
-    act: async () => told(await command("resume", {}, seen.status.spec_revision), "it goes on"),
+    act: async () => told(await command("resume", {}, seen.status.spec_revision), "scaling and launching resume"),
   });
 }
 

@@ -43,9 +43,9 @@ async function obey(asked, dialog, yes) {
 }
 
 function refusal(error) {
-  if (error.status === 412) return "Somebody else changed the cluster meanwhile. Look at what it is now, and ask again.";
+  if (error.status === 412) return "Somebody else changed the cluster meanwhile. Check its state, then try again.";
   if (error.status === 401) return "Your session has ended: close this, and sign in.";
-  if (!error.status) return `It is not known whether the master heard it: ${error.message}. Look before you ask again.`;
+  if (!error.status) return `It is not known whether the master received it: ${error.message}. Check before you try again.`;
   return error.message;
 }
 

@@ -1,4 +1,4 @@
-// Makes and fills elements. Whatever is shown of the cluster becomes text, never markup.
+// Makes and fills elements. All that is shown of the cluster becomes text, never markup.
 
 const SVG = "http://www.w3.org/2000/svg";
 

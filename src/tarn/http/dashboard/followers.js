@@ -30,6 +30,6 @@ function fillFollower({ cell }, follower, status) {
 function followerState({ lost, error, revision }, behind) {
   if (lost) return ["lost", "bad"];
   if (error) return ["in trouble", "bad"];
-  if (revision < 0) return ["not heard yet", "calm"];
+  if (revision < 0) return ["no message yet", "calm"];
   return behind > 0 ? ["behind", "warn"] : ["up to date", "good"];
 }

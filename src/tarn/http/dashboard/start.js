@@ -64,7 +64,7 @@ function showLost(error) {
   const why = error.status ? ` (${error.message})` : "";
   showPulse("no answer", "bad");
   const ending = ["stopping", "stopped"].includes(seen.status?.state);
-  const guess = ending ? "The cluster was ending, so it is over by now." : "It may have ended, or be replaced by another one.";
+  const guess = ending ? "The cluster was ending, and has probably ended by now." : "It may have ended or been replaced.";
   say(byId("lost"), `The master does not answer. ${guess} The page goes on asking.`);
   mark(byId("lost"), "title", `for ${silent}${why}`);
   show(byId("lost"), true);

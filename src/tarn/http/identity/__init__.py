@@ -1,15 +1,23 @@
 """Who asks: what a request claims (`claims`), what proves it (`proofs`), who that is (`who`)."""
 
-from tarn.http.identity.proofs import Accepted, Proofs, Tickets, Trusted, connects, network, trusted
-from tarn.http.identity.who import OWNER, Identity
+from tarn.http.identity.authenticator import OWNER, Authenticator
+from tarn.http.identity.proofs import (
+    AcceptedTicket,
+    KnownProxy,
+    Proofs,
+    TicketChecker,
+    connects,
+    network,
+    trusted,
+)
 
 __all__ = [
     "OWNER",
-    "Accepted",
-    "Identity",
+    "AcceptedTicket",
+    "Authenticator",
+    "KnownProxy",
     "Proofs",
-    "Tickets",
-    "Trusted",
+    "TicketChecker",
     "connects",
     "network",
     "trusted",

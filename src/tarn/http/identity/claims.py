@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl, unquote_to_bytes
 import attrs
 
 from tarn.domain.request_proof import SCHEME
-from tarn.http.asked import Asked
+from tarn.http.request_info import RequestInfo
 
 __all__ = ["LONGEST_NAME", "Claims", "claims", "cookie_user", "has_ticket", "is_name", "ticket"]
 
@@ -35,7 +35,7 @@ class Claims:
     """What stands behind ``TARN``: a `RequestProof`, or nothing where a nonce is asked for."""
 
 
-def claims(asked: Asked) -> Claims:
+def claims(asked: RequestInfo) -> Claims:
     """Return what *asked* says of who sent it.
 
     ``X-TARN-Token`` comes first, then ``Authorization: Bearer``; ``?token=`` is read on
@@ -46,7 +46,7 @@ def claims(asked: Asked) -> Claims:
     """
     for name in _ONCE:
         if len(asked.values(name)) > 1:
-            raise ValueError(f"The header {_title(name)} stands twice: send it once")
+            raise ValueError(f"The header {_title(name)} is there twice: send it once")
     own = _only(asked, b"x-tarn-token")
     scheme, _, rest = (_only(asked, b"authorization") or b"").partition(b" ")
     kind, said = scheme.lower(), rest.strip()
@@ -65,7 +65,7 @@ def is_name(text: str) -> bool:
     return _NAME.fullmatch(text) is not None
 
 
-def has_ticket(asked: Asked) -> bool:
+def has_ticket(asked: RequestInfo) -> bool:
     """Say whether *asked* brings a Kerberos ticket, good or not."""
     return any(one[:9].lower() == b"negotiate" for one in asked.values(b"authorization"))
 
@@ -81,7 +81,7 @@ def ticket(encoded: bytes) -> bytes | None:
         return None
 
 
-def cookie_user(asked: Asked, wanted: bytes) -> str | None:
+def cookie_user(asked: RequestInfo, wanted: bytes) -> str | None:
     """Return the user that the cookie *wanted* names; None when it says nothing, or too much.
 
     The proxy sets it once: of several, one was sent by somebody else, and none is believed.
@@ -101,7 +101,7 @@ def cookie_user(asked: Asked, wanted: bytes) -> str | None:
     return user if _IN_COOKIE.fullmatch(user) else None
 
 
-def _only(asked: Asked, name: bytes) -> bytes | None:
+def _only(asked: RequestInfo, name: bytes) -> bytes | None:
     return next(iter(asked.values(name)), None)
 
 

@@ -13,7 +13,7 @@ LONGEST = 256
 
 
 class LocalNames:
-    """`Names` of this machine. Thread-safe; may wait for a directory service."""
+    """The `UserDirectory` of this machine. Thread-safe; may wait for a directory service."""
 
     def short(self, principal: str) -> str:
         r"""Return the local name of *principal* by ``auth_to_local`` of krb5.conf.

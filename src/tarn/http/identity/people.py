@@ -4,8 +4,8 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 
-from tarn.http.desk import Desk
-from tarn.interfaces import Names
+from tarn.http.blocking_pool import BlockingPool
+from tarn.interfaces import UserDirectory
 
 __all__ = ["People"]
 
@@ -19,21 +19,21 @@ class People:
 
     Args:
         names: Who knows.
-        desk: Where it is asked.
+        pool: Where it is asked.
         now_s: Monotonic seconds.
     """
 
     def __init__(
-        self, names: Names, desk: Desk, now_s: Callable[[], float] = time.monotonic
+        self, names: UserDirectory, pool: BlockingPool, now_s: Callable[[], float] = time.monotonic
     ) -> None:
         self._names = names
-        self._desk = desk
+        self._pool = pool
         self._now_s = now_s
         self._kept: OrderedDict[str, tuple[float, frozenset[str]]] = OrderedDict()
 
     async def short(self, principal: str) -> str:
         """Return the user's name of a Kerberos *principal*; empty: no rule makes one."""
-        return await self._desk.ask(lambda: self._names.short(principal))
+        return await self._pool.ask(lambda: self._names.short(principal))
 
     async def groups(self, user: str) -> frozenset[str]:
         """Return the groups of *user*; ``ProviderError`` when nobody knows in time.
@@ -46,7 +46,7 @@ class People:
         if kept is not None and self._now_s() - kept[0] < REMEMBERED_S:
             return kept[1]
         asked_s = self._now_s()
-        found = await self._desk.ask(lambda: self._names.groups(user))
+        found = await self._pool.ask(lambda: self._names.groups(user))
         self._kept[user] = asked_s, found
         self._kept.move_to_end(user)
         while len(self._kept) > MOST_REMEMBERED:

@@ -6,44 +6,44 @@ import secrets
 from collections.abc import Iterator
 from pathlib import Path
 
-from tarn.domain import brought
+from tarn.domain import master_files
 from tarn.domain.request_proof import scrape_token
 from tarn.domain.spec import ApiSpec
 from tarn.errors import ConfigError, LaunchError
-from tarn.http.desk import Desk
+from tarn.http.blocking_pool import BlockingPool
 from tarn.http.identity.local_names import LocalNames
 from tarn.http.identity.people import People
-from tarn.http.identity.proofs import Proofs, Tickets, trusted
-from tarn.interfaces import Names
+from tarn.http.identity.proofs import Proofs, TicketChecker, trusted
+from tarn.interfaces import UserDirectory
 
 __all__ = ["brought_secrets", "brought_token", "prepared", "renewed_token"]
 
 
 def brought_token(directory: Path) -> bytes | None:
     """Return the api token that a client left in *directory*; None: nobody is asked for one."""
-    path = directory / brought.API_TOKEN
+    path = directory / master_files.API_TOKEN
     return path.read_bytes().strip() if path.exists() else None
 
 
 def renewed_token(directory: Path) -> bytes:
     """Put a new api token into *directory*, and return it: the old one may be known to others.
 
-    Whoever reads the file where it lies follows at once.
+    A reader of the file follows at once.
 
     Raises:
         LaunchError: It cannot be written: no master goes on with a token that may be known.
     """
     token = secrets.token_urlsafe(32).encode("ascii")
     try:
-        _replace(directory / brought.API_TOKEN, token)
-        if (directory / brought.SCRAPE_TOKEN).exists():  # a Prometheus reads it each time
-            _replace(directory / brought.SCRAPE_TOKEN, scrape_token(token))
+        _replace(directory / master_files.API_TOKEN, token)
+        if (directory / master_files.SCRAPE_TOKEN).exists():  # a Prometheus reads it each time
+            _replace(directory / master_files.SCRAPE_TOKEN, scrape_token(token))
     except OSError as error:
         raise LaunchError(
             "http",
             f"a new api token cannot be written ({error.strerror})",
-            where=str(directory / brought.API_TOKEN),
-            next_step="Free disk space, or see to the permissions of the cluster's directory",
+            where=str(directory / master_files.API_TOKEN),
+            next_step="Free disk space, or fix the permissions of the cluster's directory",
         ) from error
     return token
 
@@ -62,19 +62,19 @@ def _replace(path: Path, data: bytes) -> None:
 
 def brought_secrets(directory: Path) -> Iterator[str | bytes]:
     """Yield each secret that a client left in *directory*: no line of the log may show one."""
-    for name in (brought.API_TOKEN, brought.TRITON_SECRET):
+    for name in (master_files.API_TOKEN, master_files.TRITON_SECRET):
         if (directory / name).exists():
             yield (directory / name).read_bytes().strip()
     api_token = brought_token(directory)
     if api_token:
         yield scrape_token(api_token)
-    for name in (brought.SECRETS, brought.PROXY_TOKENS):
+    for name in (master_files.SECRETS, master_files.PROXY_TOKENS):
         if (directory / name).exists():
             yield from map(str, json.loads((directory / name).read_bytes()).values())
 
 
 def prepared(
-    api: ApiSpec, directory: Path, api_token: bytes | None, names: Names | None = None
+    api: ApiSpec, directory: Path, api_token: bytes | None, names: UserDirectory | None = None
 ) -> Proofs:
     """Return what proves somebody to this master; close it when the master leaves.
 
@@ -94,18 +94,18 @@ def prepared(
         known.append(api_token)
     if len(set(known)) < len(known):
         raise ConfigError(
-            "two have one token: it would prove either of them",
+            "two have one token: it would prove the identity of either",
             code="TARN-3702",
             where="api.trusted_proxies",
-            next_step="Give each trusted proxy a token of its own, and none the api token",
+            next_step="Give each trusted proxy its own token, and none of them the api token",
         )
-    tickets = None if api.spnego is None else _tickets(directory / brought.SPNEGO_KEYTAB)
-    desk = Desk("the directory of users")
-    return Proofs(proxies, tickets, desk, People(names or LocalNames(), desk))
+    tickets = None if api.spnego is None else _tickets(directory / master_files.SPNEGO_KEYTAB)
+    pool = BlockingPool("the directory of users")
+    return Proofs(proxies, tickets, pool, People(names or LocalNames(), pool))
 
 
 def _tokens(directory: Path) -> dict[str, str]:
-    path = directory / brought.PROXY_TOKENS
+    path = directory / master_files.PROXY_TOKENS
     try:
         tokens: dict[str, str] = json.loads(path.read_bytes())
     except FileNotFoundError:
@@ -113,7 +113,7 @@ def _tokens(directory: Path) -> dict[str, str]:
     return tokens
 
 
-def _tickets(keytab: Path) -> Tickets:
+def _tickets(keytab: Path) -> TicketChecker:
     try:
         from tarn.http.identity.spnego import KeytabTickets  # noqa: PLC0415 (only where asked for)
     except ImportError as error:

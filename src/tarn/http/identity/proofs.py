@@ -1,4 +1,4 @@
-"""What a master can check beside its api token: tickets, trusted proxies, how people are called.
+"""What a master can check besides its api token: tickets, trusted proxies, how people are called.
 
 Pure, but for what they are asked for elsewhere.
 """
@@ -12,10 +12,19 @@ import attrs
 
 from tarn.domain.spec import TrustedProxy
 from tarn.errors import ConfigError
-from tarn.http.desk import Desk
+from tarn.http.blocking_pool import BlockingPool
 from tarn.http.identity.people import People
 
-__all__ = ["Accepted", "Network", "Proofs", "Tickets", "Trusted", "connects", "network", "trusted"]
+__all__ = [
+    "AcceptedTicket",
+    "KnownProxy",
+    "Network",
+    "Proofs",
+    "TicketChecker",
+    "connects",
+    "network",
+    "trusted",
+]
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 MAPPED = 96
@@ -23,7 +32,7 @@ MAPPED = 96
 
 
 @attrs.frozen
-class Accepted:
+class AcceptedTicket:
     """A ticket that proved somebody."""
 
     principal: str
@@ -32,16 +41,16 @@ class Accepted:
     """For the client, which may want proof of the master too."""
 
 
-class Tickets(Protocol):
+class TicketChecker(Protocol):
     """Checks tickets of Kerberos; on any thread, several at a time."""
 
-    def accept(self, token: bytes) -> Accepted:
+    def accept(self, token: bytes) -> AcceptedTicket:
         """Return who sent *token*; ``NotAuthorizedError`` says why it proves nobody. May block."""
         ...
 
 
 @attrs.frozen
-class Trusted:
+class KnownProxy:
     """A trusted proxy, as the master knows it."""
 
     name: str
@@ -53,7 +62,7 @@ class Trusted:
     groups: frozenset[str] = frozenset()
 
     def at(self, peer: str) -> bool:
-        """Say whether it may connect from the address *peer*; what is no address is none of its."""
+        """Say whether it may connect from the address *peer*; no other text is."""
         return _is_in(peer, self.network)
 
     def holds(self, token: bytes) -> bool:
@@ -69,9 +78,9 @@ class Trusted:
 class Proofs:
     """What a master can check, and where it looks people up."""
 
-    trusted: tuple[Trusted, ...] = ()
-    tickets: Tickets | None = None
-    desk: Desk | None = None
+    trusted: tuple[KnownProxy, ...] = ()
+    tickets: TicketChecker | None = None
+    pool: BlockingPool | None = None
     """Where tickets are checked; there is one where there are *tickets*."""
     people: People | None = None
     """None: nobody has groups, or a short name."""
@@ -82,8 +91,8 @@ class Proofs:
 
     def close(self) -> None:
         """End what looks people up. Idempotent."""
-        if self.desk is not None:
-            self.desk.close()
+        if self.pool is not None:
+            self.pool.close()
 
 
 def network(text: str) -> Network:
@@ -105,10 +114,10 @@ def connects(proxies: Iterable[TrustedProxy]) -> Callable[[str], bool]:
     return lambda peer: any(_is_in(peer, one) for one in networks)
 
 
-def trusted(proxies: tuple[TrustedProxy, ...], tokens: Mapping[str, str]) -> tuple[Trusted, ...]:
+def trusted(proxies: tuple[TrustedProxy, ...], tokens: Mapping[str, str]) -> tuple[KnownProxy, ...]:
     """Return the trusted proxies of a spec, with the *tokens* that were brought for them."""
     return tuple(
-        Trusted(
+        KnownProxy(
             one.name,
             network(one.address),
             one.authenticated_by,
@@ -134,7 +143,7 @@ def _token(proxy: TrustedProxy, tokens: Mapping[str, str]) -> bytes:
     token = tokens.get(proxy.name, "")
     if not token:
         raise ConfigError(
-            f"the token of '{proxy.name}' was not brought to the master",
+            f"the master did not get the token of '{proxy.name}'",
             code="TARN-3702",
             where="api.trusted_proxies",
             next_step="`tarn down`, then `tarn up`: it is read on the client's machine",

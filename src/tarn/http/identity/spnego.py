@@ -6,12 +6,12 @@ import gssapi
 from gssapi.raw.misc import GSSError
 
 from tarn.errors import LaunchError, NotAuthorizedError
-from tarn.http.identity.proofs import Accepted
+from tarn.http.identity.proofs import AcceptedTicket
 
 __all__ = ["KeytabTickets"]
 
 SERVICE = "HTTP/"
-"""For whom browsers and other clients take tickets; others in a keytab are no web services."""
+"""For whom browsers and other clients take tickets; others in a keytab are not web services."""
 ANONYMOUS = "WELLKNOWN/"
 """Principals that anybody gets without proving who they are."""
 
@@ -36,13 +36,13 @@ class KeytabTickets:
         except GSSError as error:
             raise LaunchError(
                 "http",
-                f"Kerberos takes no ticket with the keytab of api.spnego: {_words(error)}",
+                f"Kerberos does not accept tickets with the keytab of api.spnego: {_words(error)}",
                 code="TARN-3700",
                 where=str(keytab),
                 next_step="Check it with `klist -kt`, and krb5.conf of the master's machine",
             ) from error
 
-    def accept(self, token: bytes) -> Accepted:
+    def accept(self, token: bytes) -> AcceptedTicket:
         """Return who sent *token*.
 
         Raises:
@@ -58,12 +58,14 @@ class KeytabTickets:
         except GSSError as error:
             raise _refused(_words(error)) from error
         if not complete:
-            raise _refused("it is the first of several, which one request cannot carry")
+            raise _refused(
+                "it is the first part of a longer exchange, which one request cannot carry"
+            )
         if not service.startswith(SERVICE):
-            raise _refused(f"it is for {service}, which is no web service")
+            raise _refused(f"it is for {service}, which is not a web service")
         if principal.startswith(ANONYMOUS):
             raise _refused("it is anonymous")
-        return Accepted(principal, answer or b"")
+        return AcceptedTicket(principal, answer or b"")
 
 
 def _refused(why: str) -> NotAuthorizedError:

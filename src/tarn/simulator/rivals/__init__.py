@@ -11,4 +11,4 @@ from tarn.simulator.rivals.rival import Rival
 __all__ = ["RIVALS", "Rival"]
 
 RIVALS: Mapping[str, Rival] = MappingProxyType({"hpa": HPA, "knative": KNATIVE, "java": JAVA})
-"""The names that `--policy` and `--against` know beside those of plugins."""
+"""The names that `--policy` and `--against` know besides those of plugins."""

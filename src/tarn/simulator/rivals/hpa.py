@@ -21,19 +21,19 @@ import math
 import attrs
 from attrs.validators import ge, gt, le
 
-from tarn.domain import FleetView, Known, State, Wish
+from tarn.domain import FleetView, InstanceState, Known, Wish
 from tarn.domain.spec import ScalingSpec, WindowSpec
 from tarn.hookspecs import Factory
 from tarn.interfaces import MasterContext, ScalingPolicy
 from tarn.simulator.rivals.rival import Rival
 
-__all__ = ["HPA", "Hpa", "Settings"]
+__all__ = ["HPA", "Hpa", "HpaSettings"]
 
 _NOISE = 1e-9
 
 
 @attrs.frozen
-class Settings:
+class HpaSettings:
     """Its options; the defaults are those of Kubernetes 1.30."""
 
     target: float = attrs.field(default=0.8, validator=[gt(0), le(1)])
@@ -51,7 +51,7 @@ class Settings:
 class Hpa:
     """One HorizontalPodAutoscaler."""
 
-    settings: Settings
+    settings: HpaSettings
 
     def wanted(self, fleet: FleetView) -> Wish:
         """Return its recommendation; None keeps the size, as it does without metrics."""
@@ -59,8 +59,10 @@ class Hpa:
         sample = fleet.mean("gpu_utilization", self.settings.metrics_window_s)
         if not isinstance(sample, Known):
             return Wish(present, f"utilization is unknown: {sample.reason}")
-        ready = sum(i.state is State.READY for i in fleet.instances)
-        unready = sum(i.state in (State.REQUESTED, State.STARTING) for i in fleet.instances)
+        ready = sum(i.state is InstanceState.READY for i in fleet.instances)
+        unready = sum(
+            i.state in (InstanceState.REQUESTED, InstanceState.STARTING) for i in fleet.instances
+        )
         need = self._recommended(sample.value, ready, unready, present)
         growth = max(present * self.settings.grow_percent / 100, self.settings.grow_pods)
         limited = min(need, present + math.floor(growth))
@@ -80,11 +82,11 @@ class Hpa:
         return max(present, math.ceil(diluted * counted - _NOISE))
 
 
-def _create(settings: Settings, _context: MasterContext) -> ScalingPolicy:
+def _create(settings: HpaSettings, _context: MasterContext) -> ScalingPolicy:
     return Hpa(settings)
 
 
 HPA = Rival(
-    Factory(Settings, _create, "Kubernetes' HorizontalPodAutoscaler over utilization"),
+    Factory(HpaSettings, _create, "Kubernetes' HorizontalPodAutoscaler over utilization"),
     ScalingSpec("hpa", {}, WindowSpec(0.0), WindowSpec(300.0), cooldown_s=0.0, interval_s=15.0),
 )

@@ -14,17 +14,17 @@ Source: the Java TARN's ``ScalingPolicy.java``, ``MetricsCollector.java`` and ``
 import attrs
 from attrs.validators import ge, gt, le
 
-from tarn.domain import FleetView, Known, State, Wish
+from tarn.domain import FleetView, InstanceState, Known, Wish
 from tarn.domain.spec import ScalingSpec, WindowSpec
 from tarn.hookspecs import Factory
 from tarn.interfaces import MasterContext, ScalingPolicy
 from tarn.simulator.rivals.rival import Rival
 
-__all__ = ["JAVA", "Java", "Settings"]
+__all__ = ["JAVA", "JavaTarnPolicy", "JavaTarnSettings"]
 
 
 @attrs.frozen
-class Settings:
+class JavaTarnSettings:
     """Its options, with its defaults."""
 
     capacity: float = attrs.field(default=16.0, validator=gt(0))
@@ -34,10 +34,10 @@ class Settings:
 
 
 @attrs.frozen
-class Java:
+class JavaTarnPolicy:
     """One ``ScalingPolicy`` in the mode ``composite``."""
 
-    settings: Settings
+    settings: JavaTarnSettings
 
     def wanted(self, fleet: FleetView) -> Wish:
         """Return one more, one fewer or the same."""
@@ -50,7 +50,7 @@ class Java:
         return Wish(fleet.desired, told)
 
     def _load(self, fleet: FleetView) -> float:
-        running = sum(i.state is State.READY for i in fleet.instances)
+        running = sum(i.state is InstanceState.READY for i in fleet.instances)
         if not running:
             return 1.0 if fleet.waiting else 0.0
         busy, queue = fleet.latest("gpu_utilization"), fleet.latest("pending")
@@ -59,11 +59,11 @@ class Java:
         return max(busy.value if isinstance(busy, Known) else 0.0, queued)
 
 
-def _create(settings: Settings, _context: MasterContext) -> ScalingPolicy:
-    return Java(settings)
+def _create(settings: JavaTarnSettings, _context: MasterContext) -> ScalingPolicy:
+    return JavaTarnPolicy(settings)
 
 
 JAVA = Rival(
-    Factory(Settings, _create, "the Java TARN: one step a minute between two thresholds"),
+    Factory(JavaTarnSettings, _create, "the Java TARN: one step a minute between two thresholds"),
     ScalingSpec("java", {}, WindowSpec(0.0), WindowSpec(0.0), cooldown_s=60.0, interval_s=15.0),
 )

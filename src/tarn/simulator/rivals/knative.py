@@ -11,7 +11,7 @@ and the grace period (here all of it, its upper bound).
 It begins in panic where there is more than one pod, so that it does not shrink before it has seen
 a stable window.
 
-It remembers its panic, as the original does, so it is made anew for each run. The activator's
+It remembers its panic, as the original does, so it is made again for each run. The activator's
 buffering while capacity is short (target burst capacity) is not modelled: our load balancer has
 none.
 
@@ -26,19 +26,19 @@ from collections import deque
 import attrs
 from attrs.validators import ge, gt, le
 
-from tarn.domain import FleetView, Known, State, Wish
+from tarn.domain import FleetView, InstanceState, Known, Wish
 from tarn.domain.spec import ScalingSpec, WindowSpec
 from tarn.hookspecs import Factory
 from tarn.interfaces import MasterContext, ScalingPolicy
 from tarn.simulator.rivals.rival import Rival
 
-__all__ = ["KNATIVE", "Knative", "Settings"]
+__all__ = ["KNATIVE", "Knative", "KnativeSettings"]
 
 _NOISE = 1e-9
 
 
 @attrs.frozen
-class Settings:
+class KnativeSettings:
     """Its options; the defaults are those of Knative 1.15."""
 
     container_concurrency: float = attrs.field(default=16.0, validator=gt(0))
@@ -59,7 +59,7 @@ class Settings:
 class Knative:
     """One KPA, and its panic."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: KnativeSettings) -> None:
         self._settings = settings
         self._seen: deque[tuple[float, float]] = deque()
         """(moment, requests in flight) of the stable window."""
@@ -75,7 +75,7 @@ class Knative:
         sample = fleet.latest("in_flight")
         inside = sample.value if isinstance(sample, Known) else 0.0
         self._seen.append((now_s, inside + fleet.waiting))
-        pods = max(1, sum(i.state is State.READY for i in fleet.instances))
+        pods = max(1, sum(i.state is InstanceState.READY for i in fleet.instances))
         if len(self._seen) == 1 and pods > 1 and not self._most:
             self._panics_s, self._most = now_s, pods
         while now_s - self._seen[0][0] >= s.stable_window_s:
@@ -117,11 +117,11 @@ class Knative:
         return 0 if fleet.now_s - self._idle_s >= self._settings.grace_s else 1
 
 
-def _create(settings: Settings, _context: MasterContext) -> ScalingPolicy:
+def _create(settings: KnativeSettings, _context: MasterContext) -> ScalingPolicy:
     return Knative(settings)
 
 
 KNATIVE = Rival(
-    Factory(Settings, _create, "Knative's pod autoscaler over concurrency"),
+    Factory(KnativeSettings, _create, "Knative's pod autoscaler over concurrency"),
     ScalingSpec("knative", {}, WindowSpec(0.0), WindowSpec(0.0), cooldown_s=0.0, interval_s=2.0),
 )

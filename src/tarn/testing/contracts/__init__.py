@@ -22,13 +22,11 @@ pytest.register_assert_rewrite(
         f"{__name__}.{suite}"
         for suite in (
             "authorizer",
-            "carrier",
             "ceiling_source",
             "clock",
             "deployer",
             "discovery",
             "doctor",
-            "names",
             "runtime",
             "runtime_session",
             "scaling_policy",
@@ -36,38 +34,40 @@ pytest.register_assert_rewrite(
             "signal",
             "state_store",
             "storage",
+            "uploader",
+            "user_directory",
         )
     )
 )
 
 from tarn.testing.contracts.authorizer import AuthorizerContract  # noqa: E402
-from tarn.testing.contracts.carrier import CarrierContract  # noqa: E402
 from tarn.testing.contracts.ceiling_source import CeilingSourceContract  # noqa: E402
 from tarn.testing.contracts.clock import ClockContract  # noqa: E402
 from tarn.testing.contracts.deployer import DeployerContract  # noqa: E402
 from tarn.testing.contracts.discovery import DiscoveryContract  # noqa: E402
 from tarn.testing.contracts.doctor import DoctorContract  # noqa: E402
-from tarn.testing.contracts.names import NamesContract  # noqa: E402
 from tarn.testing.contracts.runtime import RuntimeContract  # noqa: E402
 from tarn.testing.contracts.scaling_policy import ScalingPolicyContract  # noqa: E402
 from tarn.testing.contracts.secret_store import SecretStoreContract  # noqa: E402
 from tarn.testing.contracts.signal import SignalContract  # noqa: E402
 from tarn.testing.contracts.state_store import StateStoreContract  # noqa: E402
 from tarn.testing.contracts.storage import StorageContract  # noqa: E402
+from tarn.testing.contracts.uploader import UploaderContract  # noqa: E402
+from tarn.testing.contracts.user_directory import UserDirectoryContract  # noqa: E402
 
 __all__ = [
     "AuthorizerContract",
-    "CarrierContract",
     "CeilingSourceContract",
     "ClockContract",
     "DeployerContract",
     "DiscoveryContract",
     "DoctorContract",
-    "NamesContract",
     "RuntimeContract",
     "ScalingPolicyContract",
     "SecretStoreContract",
     "SignalContract",
     "StateStoreContract",
     "StorageContract",
+    "UploaderContract",
+    "UserDirectoryContract",
 ]

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from tarn import config
-from tarn.domain import ClusterSpec, brought
+from tarn.domain import ClusterSpec, master_files
 from tarn.errors import LaunchError, NotFoundError, RefusedError
 from tarn.hookspecs import RuntimeFactory
 from tarn.interfaces import ClusterRef, Deployer, Finding, LaunchPlan, Staged
@@ -49,10 +49,10 @@ class DeployerContract:
     def files(self, tmp_path: Path, spec: ClusterSpec) -> Mapping[str, bytes]:
         """Return what a client hands over with *spec*: what a real master reads."""
         return {
-            brought.SPEC: yaml.safe_dump(config.dump(spec)).encode(),
-            brought.STAGED: json.dumps(attrs.asdict(self.staged(tmp_path))).encode(),
-            brought.API_TOKEN: b"0123456789abcdef",
-            brought.TRITON_SECRET: b"0123456789abcdef0123456789abcdef",
+            master_files.SPEC: yaml.safe_dump(config.dump(spec)).encode(),
+            master_files.STAGED: json.dumps(attrs.asdict(self.staged(tmp_path))).encode(),
+            master_files.API_TOKEN: b"0123456789abcdef",
+            master_files.TRITON_SECRET: b"0123456789abcdef0123456789abcdef",
         }
 
     def test_checking_changes_nothing(self, tmp_path: Path) -> None:
@@ -144,7 +144,7 @@ class DeployerContract:
         assert len(refs) == 1
 
     def test_ending_ends_it_and_twice_is_once(self, tmp_path: Path) -> None:
-        """Nothing is found afterwards, and ending what is over is no error."""
+        """Nothing is found afterwards, and ending what is over is not an error."""
         ref = self._submit(tmp_path)
         for _ in range(2):
             self._end(tmp_path, ref)

@@ -64,7 +64,7 @@ class DiscoveryContract:
             assert self._applied(discovery).revision == 3  # noqa: PLR2004 (the view's)
 
     def test_a_complete_view_removes_what_it_does_not_name(self, tmp_path: Path) -> None:
-        """Whoever left the view gets no new client."""
+        """An instance that left the view gets no new client."""
         discovery = self.make(tmp_path)
         self._sync(discovery, _view(1, 1, 2, 3))
         self._sync(discovery, _view(2, 2))

@@ -8,7 +8,7 @@ from typing import Any
 
 import attrs
 
-from tarn.doctor import Offered, Result, State, examine
+from tarn.doctor import CheckState, OfferedCheck, Result, examine
 from tarn.domain import CODES, ClusterSpec
 from tarn.errors import PluginError
 from tarn.interfaces import Check, ClientContext
@@ -69,7 +69,7 @@ class DoctorContract:
         context, results = self.context(directory), list[Result]()
         for plain in self.specs:
             checks = self.offered(self.spec(plain), context)
-            offered = [Offered("this plugin", check) for check in checks]
+            offered = [OfferedCheck("this plugin", check) for check in checks]
             results += within(self.looks_within_s, partial(examine, offered, context.clock))
         return tuple(results)
 
@@ -91,7 +91,7 @@ class DoctorContract:
             assert self.offered(self.spec(plain), self.context(tmp_path)) == ()
 
     def test_offers_without_models(self, tmp_path: Path) -> None:
-        """Whoever prepares a cluster has none yet: what needs a repository is not offered."""
+        """Everybody who prepares a cluster has none yet: what needs a repository is not offered."""
         for plain in self.specs:
             spec = self.spec(plain)
             bare = attrs.evolve(spec, models=attrs.evolve(spec.models, repository=""))
@@ -125,7 +125,7 @@ class DoctorContract:
             assert check.within_s >= 1.0
 
     def test_looking_raises_nothing_of_its_own(self, tmp_path: Path) -> None:
-        """Whatever is missing here is a finding, or makes the check unknown; it is no fault."""
+        """What is missing here is a finding, or makes the check unknown; it is not a fault."""
         for result in self._results(tmp_path):
             codes = [one.code for one in result.findings]
             assert PluginError.default_code not in codes, result
@@ -143,7 +143,7 @@ class DoctorContract:
     def test_what_was_seen_is_said(self, tmp_path: Path) -> None:
         """A check without findings says what it saw, or why it saw nothing: one line."""
         for result in self._results(tmp_path):
-            if result.state is State.OK or not result.findings:
+            if result.state is CheckState.OK or not result.findings:
                 assert result.seen.strip(), result
             assert "\n" not in result.seen, result
             assert not result.seen.endswith("."), result

@@ -10,10 +10,10 @@ import attrs
 import pytest
 
 from tarn.domain import (
-    Asked,
     ClusterSpec,
     Epoch,
     Launch,
+    Pending,
     Recovered,
     Running,
 )
@@ -21,7 +21,13 @@ from tarn.errors import NotFoundError, Superseded
 from tarn.hookspecs import RuntimeFactory
 from tarn.interfaces import Runtime
 from tarn.testing.context import cluster_spec, launch_of, master_context
-from tarn.testing.contracts.runtime_session import BROKEN, FIRST, GOOD, WORK_WITHIN_S, Session
+from tarn.testing.contracts.runtime_session import (
+    BROKEN,
+    FIRST,
+    GOOD,
+    WORK_WITHIN_S,
+    RuntimeSession,
+)
 from tarn.testing.wait import until, within
 
 __all__ = ["RuntimeContract"]
@@ -120,7 +126,7 @@ class RuntimeContract:
         with self._session(tmp_path) as session:
             session.want(_A, stop={"fleet-0099"})
             session.running(_A)
-            assert not isinstance(session.fact("fleet-0099"), Asked | Running)
+            assert not isinstance(session.fact("fleet-0099"), Pending | Running)
 
     def test_stop_wins_over_an_ask_that_was_not_granted(self, tmp_path: Path) -> None:
         """What is stopped right after it was asked for does not stay."""
@@ -165,7 +171,7 @@ class RuntimeContract:
                 assert new.running(_A).container_id == before.container_id
 
     def test_a_stub_that_ended_is_told_until_it_is_started_again(self, tmp_path: Path) -> None:
-        """Beside `Running`, which does not change; of a runtime that looks, and of no other id."""
+        """Together with `Running`, which does not change; only of this id, if a runtime looks."""
         with self._session(tmp_path) as session:
             session.want(_A, _B)
             before = session.running(_A)
@@ -242,7 +248,7 @@ class RuntimeContract:
             session.all_facts()
 
     def test_hears_from_whoever_grants(self, tmp_path: Path) -> None:
-        """The second of the last good word goes on, and is never in the future."""
+        """The second of the last answer goes on, and is never in the future."""
         with self._session(tmp_path) as session:
             clock = master_context(tmp_path).clock
             session.want(_A)
@@ -254,7 +260,7 @@ class RuntimeContract:
             assert session.runtime.heard_s() <= clock.now_s()
 
     def test_a_superseded_master_hears_of_it(self, tmp_path: Path) -> None:
-        """From the last good word, or from the next wish; never another error than that."""
+        """From the last answer, or from the next wish; never another error than that."""
         with self._session(tmp_path) as old:
             old.want(_A)
             old.running(_A)
@@ -276,7 +282,7 @@ class RuntimeContract:
             assert not any("\n" in line for line in more.lines)
 
     def test_a_log_that_is_not_there_is_not_found(self, tmp_path: Path) -> None:
-        """Whatever the id holds: it came over HTTP."""
+        """For every id: it came over HTTP."""
         with self._session(tmp_path) as session:
             session.want(_A)
             session.running(_A)
@@ -285,7 +291,7 @@ class RuntimeContract:
                     session.log(odd, 10)
 
     def test_the_log_of_who_ended_is_shown_while_its_end_is_told(self, tmp_path: Path) -> None:
-        """Whoever asks why it ended sees what it said last."""
+        """Everybody who asks why it ended sees what it said last."""
         with self._session(tmp_path) as session:
             session.want(broken=(_A,))
             session.ended(_A, broken=(_A,))
@@ -299,7 +305,7 @@ class RuntimeContract:
             assert all(line.strip() and "\n" not in line for line in warnings)
 
     def test_finishing_leaves_nothing_to_recover(self, tmp_path: Path) -> None:
-        """After `down` the next cluster of this name begins anew."""
+        """After `down` the next cluster of this name begins again."""
         with self._session(tmp_path) as session:
             session.want(_A)
             session.running(_A)
@@ -313,11 +319,13 @@ class RuntimeContract:
                 assert successor.runtime.facts() == ()
 
     @contextmanager
-    def _session(self, tmp_path: Path, within: "Session | None" = None) -> Iterator["Session"]:
+    def _session(
+        self, tmp_path: Path, within: "RuntimeSession | None" = None
+    ) -> Iterator["RuntimeSession"]:
         """Start a runtime; at the end stop everything it knows, unless *within* another session."""
         runtime, epoch = self.make(tmp_path)
         launches = (launch_of(self.spec(tmp_path), GOOD), self.broken_launch(tmp_path))
-        session = Session(runtime, epoch, launches, self.within_s, self.answer_within_s)
+        session = RuntimeSession(runtime, epoch, launches, self.within_s, self.answer_within_s)
         session.revision = within.revision if within else 0
         try:
             session.start()
@@ -327,7 +335,7 @@ class RuntimeContract:
             if within is None:
                 self._sweep(tmp_path, session)
 
-    def _sweep(self, tmp_path: Path, session: "Session") -> None:
+    def _sweep(self, tmp_path: Path, session: "RuntimeSession") -> None:
         """Stop whatever is left, under a master newer than all others."""
         runtime, epoch = self.make(tmp_path)
         sweeper = attrs.evolve(session, runtime=runtime, epoch=epoch)
@@ -336,7 +344,7 @@ class RuntimeContract:
         if left:
             sweeper.want(stop=left)
             until(
-                lambda: not any(isinstance(sweeper.fact(i), Asked | Running) for i in left),
+                lambda: not any(isinstance(sweeper.fact(i), Pending | Running) for i in left),
                 self.within_s,
                 "the end of what a test left",
             )

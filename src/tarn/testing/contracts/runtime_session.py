@@ -5,10 +5,10 @@ from collections import Counter
 import attrs
 
 from tarn.domain import (
-    Asked,
     Ended,
     Epoch,
     Launch,
+    Pending,
     Recovered,
     Running,
     RuntimeWish,
@@ -18,7 +18,7 @@ from tarn.errors import Superseded
 from tarn.interfaces import LogTail, Runtime
 from tarn.testing.wait import until, within
 
-__all__ = ["BROKEN", "FIRST", "GOOD", "WORK_WITHIN_S", "Session"]
+__all__ = ["BROKEN", "FIRST", "GOOD", "WORK_WITHIN_S", "RuntimeSession"]
 
 WORK_WITHIN_S = 60.0
 API_URL = "http://127.0.0.1:1"
@@ -27,7 +27,7 @@ FIRST = "fleet-0001"
 
 
 @attrs.define
-class Session:
+class RuntimeSession:
     """One runtime at work, driven as its worker would."""
 
     runtime: Runtime
@@ -69,7 +69,7 @@ class Session:
         assert len(found.lines) <= lines
         return found
 
-    def all_facts(self) -> dict[str, Asked | Running | Ended]:
+    def all_facts(self) -> dict[str, Pending | Running | Ended]:
         """Return the facts by id, read in time, one for each."""
         return self._read()[0]
 
@@ -77,20 +77,22 @@ class Session:
         """Return what is said of its Python models' processes now."""
         return self._read()[1].get(instance_id)
 
-    def _read(self) -> tuple[dict[str, Asked | Running | Ended], dict[str, StubEnded]]:
+    def _read(self) -> tuple[dict[str, Pending | Running | Ended], dict[str, StubEnded]]:
         facts = within(self.answer_within_s, self.runtime.facts, "facts")
         assert isinstance(facts, tuple)
-        assert all(isinstance(fact, Asked | Running | Ended | StubEnded) for fact in facts)
+        assert all(isinstance(fact, Pending | Running | Ended | StubEnded) for fact in facts)
         counts = Counter((isinstance(f, StubEnded), f.instance_id) for f in facts)
         assert not [i for i, count in counts.items() if count > 1], "more than one fact for an id"
         lives = {fact.instance_id: fact for fact in facts if not isinstance(fact, StubEnded)}
         stubs = {fact.instance_id: fact for fact in facts if isinstance(fact, StubEnded)}
         for instance_id, stub in stubs.items():
-            assert isinstance(lives.get(instance_id), Running), f"{stub} of one that does not run"
+            assert isinstance(lives.get(instance_id), Running), (
+                f"{stub} of an instance that does not run"
+            )
             assert stub.said.strip()
         return lives, stubs
 
-    def fact(self, instance_id: str) -> Asked | Running | Ended | None:
+    def fact(self, instance_id: str) -> Pending | Running | Ended | None:
         """Return what is said of one id now."""
         return self.all_facts().get(instance_id)
 
@@ -128,7 +130,7 @@ class Session:
     def settled(self, instance_id: str, stop: set[str]) -> bool:
         """Repeat the stop; say whether the id neither asks nor runs."""
         self.want(stop=stop)
-        return not isinstance(self.fact(instance_id), Asked | Running)
+        return not isinstance(self.fact(instance_id), Pending | Running)
 
     def unnamed(self, instance_id: str) -> bool:
         """Repeat a wish that names nothing; say whether the id is forgotten."""
@@ -136,7 +138,7 @@ class Session:
         return self.fact(instance_id) is None
 
     def hears_of_its_successor(self) -> bool:
-        """Ask for the last good word, and repeat a wish; say whether either was superseded."""
+        """Ask for the last answer, and repeat a wish; say whether either was superseded."""
         try:
             self.runtime.heard_s()
             self.want(FIRST)

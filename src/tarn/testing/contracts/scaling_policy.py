@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 
-from tarn.domain import FleetView, Instance, Known, Limits, Sample, State, Unknown, Wish
+from tarn.domain import FleetView, Instance, InstanceState, Known, Limits, Sample, Unknown, Wish
 from tarn.domain.signals import SIGNALS
 from tarn.hookspecs import Factory
 from tarn.interfaces import ScalingPolicy
@@ -61,7 +61,7 @@ class ScalingPolicyContract:
 
     @for_any(fleet=fleet_views(_SIGNALS))
     def test_the_same_view_gets_the_same_answer(self, tmp_path: Path, fleet: FleetView) -> None:
-        """Asked twice, and by a policy made anew: replay and the simulator depend on it."""
+        """Asked twice, and by a policy made again: replay and the simulator depend on it."""
         policy = self.make(tmp_path)
         first = policy.wanted(fleet)
         assert policy.wanted(fleet) == first
@@ -107,7 +107,7 @@ class ScalingPolicyContract:
 
     def _fleet(self, load: float = 3.0, desired: int = 2) -> FleetView:
         ready = tuple(
-            Instance(f"fleet-{n:04d}", "aaaaaaaaaaaa", State.READY, busy=Known(1.0))
+            Instance(f"fleet-{n:04d}", "aaaaaaaaaaaa", InstanceState.READY, busy=Known(1.0))
             for n in range(1, desired + 1)
         )
         history: tuple[tuple[float, Sample[float]], ...] = tuple(

@@ -66,7 +66,7 @@ class StateStoreContract:
         assert self._store(tmp_path).load() == (state, ())
 
     def test_the_newest_wins(self, tmp_path: Path) -> None:
-        """However often it saves, the last word counts."""
+        """However often it saves, the last state counts."""
         epoch = self.claim(tmp_path)
         store = self.make(tmp_path, epoch)
         for state in (_ONE, _TWO, _THREE, _ONE, _TWO):
@@ -123,7 +123,7 @@ class StateStoreContract:
         assert alerts
 
     def test_a_newer_schema_is_refused_in_words(self, tmp_path: Path) -> None:
-        """What a later TARN wrote is not guessed at, and an older state is no substitute."""
+        """What a later TARN wrote is not guessed at, and an older state is not a substitute."""
         epoch = self.claim(tmp_path)
         store = self.make(tmp_path, epoch)
         store.save(_ONE, epoch)

@@ -5,7 +5,6 @@ from tarn.testing.fakes.authorizer import (
     FakeAuthorizerSettings,
     fake_authorizer_factory,
 )
-from tarn.testing.fakes.carrier import FakeCarrier
 from tarn.testing.fakes.ceiling_source import (
     FakeCeilingSource,
     FakeCeilingSourceSettings,
@@ -13,14 +12,13 @@ from tarn.testing.fakes.ceiling_source import (
     fake_ceiling_source_factory,
 )
 from tarn.testing.fakes.clock import FakeClock
-from tarn.testing.fakes.deployer import FakeDeployer, FakeLand
+from tarn.testing.fakes.deployer import FakeClusters, FakeDeployer
 from tarn.testing.fakes.discovery import (
     FakeDiscovery,
     FakeDiscoverySettings,
     FakeRegistry,
     fake_discovery_factory,
 )
-from tarn.testing.fakes.names import FakeNames
 from tarn.testing.fakes.offer import FakeRuntimeSettings, fake_runtime_factory
 from tarn.testing.fakes.runtime import FakeRuntime
 from tarn.testing.fakes.scaling_policy import FakePolicy, FakePolicySettings, fake_policy_factory
@@ -32,21 +30,21 @@ from tarn.testing.fakes.secret_store import (
 from tarn.testing.fakes.signal import FakeSignal, FakeSignalSettings, fake_signal_factory
 from tarn.testing.fakes.state_store import FakeShelf, FakeStateStore
 from tarn.testing.fakes.storage import FakeStorage, fake_storage_factory
+from tarn.testing.fakes.uploader import FakeUploader
+from tarn.testing.fakes.user_directory import FakeUserDirectory
 from tarn.testing.fakes.world import FakeWorld
 
 __all__ = [
     "FakeAuthorizer",
     "FakeAuthorizerSettings",
-    "FakeCarrier",
     "FakeCeilingSource",
     "FakeCeilingSourceSettings",
     "FakeClock",
+    "FakeClusters",
     "FakeDeployer",
     "FakeDiscovery",
     "FakeDiscoverySettings",
     "FakeFarm",
-    "FakeLand",
-    "FakeNames",
     "FakePolicy",
     "FakePolicySettings",
     "FakeRegistry",
@@ -59,6 +57,8 @@ __all__ = [
     "FakeSignalSettings",
     "FakeStateStore",
     "FakeStorage",
+    "FakeUploader",
+    "FakeUserDirectory",
     "FakeWorld",
     "fake_authorizer_factory",
     "fake_ceiling_source_factory",

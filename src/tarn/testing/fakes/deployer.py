@@ -9,10 +9,10 @@ from tarn.domain import ClusterSpec, Epoch
 from tarn.errors import LaunchError, NotFoundError, RefusedError
 from tarn.interfaces import ClusterRef, Ending, Finding, LaunchPlan, Staged
 
-__all__ = ["FakeDeployer", "FakeLand"]
+__all__ = ["FakeClusters", "FakeDeployer"]
 
 
-class FakeLand:
+class FakeClusters:
     """What outlives a deployer: the clusters that run, and their logs."""
 
     def __init__(self) -> None:
@@ -40,8 +40,8 @@ class FakeLand:
 class FakeDeployer:
     """Starts clusters by writing their names down."""
 
-    def __init__(self, land: FakeLand | None = None) -> None:
-        self.land = land or FakeLand()
+    def __init__(self, land: FakeClusters | None = None) -> None:
+        self.land = land or FakeClusters()
 
     def check(self, spec: ClusterSpec) -> tuple[Finding, ...]:
         """Return what the land has against *spec*."""

@@ -9,7 +9,7 @@ import attrs
 from tarn.domain import Epoch
 from tarn.hookspecs import RuntimeFactory
 from tarn.interfaces import ClientContext, MasterContext, RuntimeCapabilities
-from tarn.testing.fakes.deployer import FakeDeployer, FakeLand
+from tarn.testing.fakes.deployer import FakeClusters, FakeDeployer
 from tarn.testing.fakes.runtime import FakeRuntime
 from tarn.testing.fakes.state_store import FakeShelf, FakeStateStore
 from tarn.testing.fakes.world import FakeWorld
@@ -33,12 +33,12 @@ class _Memory:
     def __init__(self) -> None:
         self.worlds: dict[Path, FakeWorld] = {}
         self.shelves: dict[Path, FakeShelf] = {}
-        self.lands: dict[Path, FakeLand] = {}
+        self.lands: dict[Path, FakeClusters] = {}
 
 
 def fake_runtime_factory(
     runtime: Callable[[FakeWorld, Any, Epoch], FakeRuntime] = FakeRuntime,
-    deployer: Callable[[FakeLand], FakeDeployer] = FakeDeployer,
+    deployer: Callable[[FakeClusters], FakeDeployer] = FakeDeployer,
     state_store: Callable[[FakeShelf], FakeStateStore] = FakeStateStore,
 ) -> RuntimeFactory:
     """Return a factory with a memory of its own; equal directories share worlds.
@@ -60,7 +60,7 @@ def fake_runtime_factory(
         return runtime(world(settings, context.directory), context.clock, context.epoch)
 
     def make_deployer(settings: FakeRuntimeSettings, context: ClientContext) -> FakeDeployer:
-        land = memory.lands.setdefault(context.paths.home, FakeLand())
+        land = memory.lands.setdefault(context.paths.home, FakeClusters())
         land.doomed.update(dict.fromkeys(settings.doomed, "its master ended with code 1"))
         return deployer(land)
 

@@ -40,7 +40,7 @@ class FakeRuntime:
 
     def apply(self, wish: RuntimeWish) -> None:
         """Hand *wish* to the world."""
-        self.world.obey(wish, self.clock.now_s())
+        self.world.apply_wish(wish, self.clock.now_s())
 
     def facts(self) -> tuple[Fact, ...]:
         """Return what the world says now."""

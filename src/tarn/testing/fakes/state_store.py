@@ -29,7 +29,7 @@ class FakeShelf:
         self.kept: list[_Kept] = []
         self.highest: Epoch | None = None
         self.things: dict[str, tuple[Epoch, bytes]] = {}
-        """What is kept beside the states, and by whom."""
+        """What is kept besides the states, and by whom."""
         self.saves = 0
         """How many saves there were."""
         self.broken = ""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import attrs
 
-from tarn.domain import Asked, Ended, Endpoint, Epoch, ExitStatus, Fact, Running, StubEnded
+from tarn.domain import Ended, Endpoint, Epoch, ExitStatus, Fact, Pending, Running, StubEnded
 from tarn.domain.facts import RuntimeWish
 from tarn.errors import NotFoundError, ProviderError, Superseded
 
@@ -19,8 +19,8 @@ def _endpoint(number: int) -> Endpoint:
 
 
 @attrs.frozen
-class _Held:
-    fact: Asked | Running | Ended
+class _FakeContainer:
+    fact: Pending | Running | Ended
     asked_s: float
     by: Epoch
 
@@ -39,7 +39,7 @@ class FakeWorld:
     def __init__(self, endpoint_of: Callable[[int], Endpoint] = _endpoint) -> None:
         self._lock = threading.RLock()
         self._endpoint_of = endpoint_of
-        self._held: dict[str, _Held] = {}
+        self._held: dict[str, _FakeContainer] = {}
         self._failing: dict[str, ExitStatus] = {}
         self._rejected: dict[str, str] = {}
         self._lost: set[str] = set()
@@ -68,7 +68,7 @@ class FakeWorld:
         """Grant one ask now."""
         with self._lock:
             held = self._held[instance_id]
-            if isinstance(held.fact, Asked):
+            if isinstance(held.fact, Pending):
                 self._start(held)
 
     def fail(self, what: str, status: ExitStatus | None = None) -> None:
@@ -163,7 +163,7 @@ class FakeWorld:
                 raise Superseded(str(mine), str(self.epoch))
             self.epoch = mine
 
-    def obey(self, wish: RuntimeWish, now_s: float) -> None:
+    def apply_wish(self, wish: RuntimeWish, now_s: float) -> None:
         """Do what *wish* asks, once."""
         with self._lock:
             self.check_epoch(wish.epoch)
@@ -176,15 +176,15 @@ class FakeWorld:
                 self._stop(instance_id)
             for instance_id, spec_hash in sorted(wish.want):
                 if instance_id not in self._held and instance_id not in wish.stop:
-                    fact = Asked(instance_id, spec_hash)
-                    self._held[instance_id] = _Held(fact, now_s, wish.epoch)
+                    fact = Pending(instance_id, spec_hash)
+                    self._held[instance_id] = _FakeContainer(fact, now_s, wish.epoch)
             self.settle(now_s)
 
     def settle(self, now_s: float) -> None:
         """Grant what is due."""
         with self._lock:
             for instance_id, held in list(self._held.items()):
-                due = isinstance(held.fact, Asked) and now_s - held.asked_s >= self.late_s
+                due = isinstance(held.fact, Pending) and now_s - held.asked_s >= self.late_s
                 if due and instance_id not in self._rejected:
                     self._start(held)
 
@@ -209,17 +209,17 @@ class FakeWorld:
             self._held.clear()
             self.finished += 1
 
-    def _said(self, held: _Held, reader: Epoch) -> Fact:
+    def _said(self, held: _FakeContainer, reader: Epoch) -> Fact:
         fact = held.fact
         if isinstance(fact, Running):
             leaving = self._leaving.get(fact.instance_id, "")
             return attrs.evolve(fact, adopted=held.by < reader, leaving=leaving)
-        if isinstance(fact, Asked):
+        if isinstance(fact, Pending):
             waits_for = self._rejected.get(fact.instance_id, "")
             return attrs.evolve(fact, waits_for=waits_for)
         return fact
 
-    def _start(self, held: _Held) -> None:
+    def _start(self, held: _FakeContainer) -> None:
         instance_id, spec_hash = held.fact.instance_id, held.fact.spec_hash
         self._containers += 1
         self.launched.append(instance_id)
@@ -243,7 +243,7 @@ class FakeWorld:
             self.stopped.append(instance_id)
             self._end(held, ExitStatus("stopped as asked", 0, expected=True))
 
-    def _end(self, held: _Held, status: ExitStatus) -> None:
+    def _end(self, held: _FakeContainer, status: ExitStatus) -> None:
         fact = held.fact
         ended = Ended(
             fact.instance_id,
@@ -255,5 +255,5 @@ class FakeWorld:
         self._held[fact.instance_id] = attrs.evolve(held, fact=ended)
 
 
-def _over(held: _Held) -> bool:
+def _over(held: _FakeContainer) -> bool:
     return isinstance(held.fact, Ended)

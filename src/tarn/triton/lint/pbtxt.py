@@ -56,10 +56,10 @@ def read(text: str) -> Node:
     Raises:
         Broken: A brace, a quote, a colon or a value is missing, or one too many is there.
     """
-    return _Reader(text).whole()
+    return _PbtxtReader(text).whole()
 
 
-class _Reader:
+class _PbtxtReader:
     """One text on its way to nodes."""
 
     def __init__(self, text: str) -> None:
@@ -79,7 +79,7 @@ class _Reader:
     def _fields(self, opening: _Token | None, depth: int) -> tuple[Node, ...]:
         """Read fields up to the brace that closes *opening*, or to the end of the text."""
         if depth > DEEPEST:
-            self._fail(opening, f"more than {DEEPEST} messages lie in one another")
+            self._fail(opening, f"messages are nested more than {DEEPEST} deep")
         fields: list[Node] = []
         while (token := self._next()) is not None:
             if opening is not None and token.text == _CLOSES[opening.text]:
@@ -127,7 +127,7 @@ class _Reader:
             return attrs.evolve(made, end=self._tokens[self._at - 1].end, fields=fields)
         if not colon:
             right = f"{name.text}: VALUE, or {name.text} {{ … }}"
-            self._fail(name, "{} is followed by neither ':' nor '{'", f"Right would be {right}.")
+            self._fail(name, "{} is followed by neither ':' nor '{'", f"Expected {right}.")
         if value is None or value.kind not in {"word", "string"}:
             self._refuse_open_string(value)
             self._fail(value or name, f"'{name.text}' has no value; found {{}} instead")
@@ -172,7 +172,9 @@ class _Reader:
         self._refuse_open_string(token)
         if token.text in _CLOSES.values():
             if opening is None:
-                self._fail(token, "{} closes nothing: there is one too many, or its opening lacks")
+                self._fail(
+                    token, "{} closes nothing: there is one too many, or the opening one is missing"
+                )
             line, _ = self._place(opening.start)
             closing = _CLOSES[opening.text]
             self._fail(

@@ -68,7 +68,7 @@ def carry_out(top: Path, repairs: Repairs, texts: Mapping[str, str]) -> tuple[st
 def _edited(top: Path, file: str, edits: Sequence[Edit], old: str) -> list[str]:
     path = top / file
     if path.is_symlink() or path.read_bytes() != _bytes(old):
-        return [f"# {printable(file)}: left alone, for it is a link, or was changed meanwhile"]
+        return [f"# {printable(file)}: left alone: it is a link, or was changed meanwhile"]
     new = old
     for edit in edits:
         new = new[: edit.start] + edit.text + new[edit.end :]
@@ -94,7 +94,7 @@ def _renamed(top: Path, rename: Rename) -> list[str]:
     old, new = top / rename.file, top / rename.to
     try:
         if _taken(old, new):
-            return [f"# {printable(rename.to)}: left alone, for it exists"]
+            return [f"# {printable(rename.to)}: left alone: it exists"]
         old.rename(new)
     except OSError as error:
         raise _failed(rename.file, error) from error
@@ -110,7 +110,7 @@ def _taken(old: Path, new: Path) -> bool:
 
 
 def _replace(path: Path, data: bytes) -> None:
-    """Write beside *path*, keep its mode, and rename over it; a failure leaves the old file."""
+    """Write next to *path*, keep its mode, and rename over it; a failure leaves the old file."""
     mode = path.stat().st_mode & 0o7777
     descriptor, beside = tempfile.mkstemp(prefix=".tarn-lint-", dir=path.parent)
     try:

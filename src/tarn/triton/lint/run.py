@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from tarn.domain.lint import LintFinding, Place, Repository
+from tarn.domain.lint import LintFinding, Location, Repository
 from tarn.hookspecs import LintRule
 
 __all__ = ["findings"]
@@ -32,9 +32,9 @@ def _heard(name: str, rule: LintRule, repository: Repository) -> Iterator[LintFi
     except Exception as error:  # noqa: BLE001 (a stranger's code; said, never swallowed)
         yield LintFinding(
             "TARN-2300",
-            Place(""),
+            Location(""),
             f"the rule '{name}' raised {type(error).__name__}: {error}",
-            next_step="Tell its author; every other rule was heard.",
+            next_step="Tell its author; every other rule was checked.",
         )
 
 

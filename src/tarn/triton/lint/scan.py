@@ -69,7 +69,7 @@ def _model(entry: Entry, entries: tuple[Entry, ...], read: Read, parse: Parse) -
 def _config(entry: Entry, read: Read, parse: Parse) -> Config:
     """Read one configuration; what keeps it from being read becomes a flaw."""
     if entry.kind is not Kind.FILE:
-        right = "Right would be a text file."
+        right = "Expected a text file."
         found = f"is {_said(entry.kind)}"
         return Config(entry.path, None, (Flaw("TARN-2320", found, right=right),))
     if entry.size > BIGGEST_BYTES:
@@ -82,11 +82,11 @@ def _parsed(file: str, data: bytes, parse: Parse) -> Config:
     """Parse what is text; bytes that are not UTF-8 are borne, for Triton bears them in comments."""
     if data.startswith(_UTF16) or b"\0" in data:
         found = "is UTF-16 text" if data.startswith(_UTF16) else "is a binary file"
-        return Config(file, None, (Flaw("TARN-2320", found, right="Right would be UTF-8 text."),))
+        return Config(file, None, (Flaw("TARN-2320", found, right="Expected UTF-8 text."),))
     flaws = _strange(data)
     text = data.decode("utf-8", "surrogateescape")
     if text.startswith("\ufeff"):
-        found = "begins with a byte-order mark, which Triton's parser does not take"
+        found = "begins with a byte-order mark, which Triton's parser refuses"
         step = "`tarn lint --fix` removes it."
         flaws += (Flaw("TARN-2326", found, 1, 1, next_step=step),)
     root, more = parse(text.replace("\ufeff", " ", 1) if text.startswith("\ufeff") else text)
@@ -101,7 +101,7 @@ def _strange(data: bytes) -> tuple[Flaw, ...]:
         line = data.count(b"\n", 0, error.start) + 1
         column = error.start - data.rfind(b"\n", 0, error.start)
         found = f"has the byte 0x{data[error.start]:02x}, which is not UTF-8"
-        return (Flaw("TARN-2329", found, line, column, "Right would be UTF-8 text."),)
+        return (Flaw("TARN-2329", found, line, column, "Expected UTF-8 text."),)
     return ()
 
 

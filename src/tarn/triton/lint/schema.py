@@ -30,7 +30,7 @@ class Schema:
     def parse(self, text: str) -> tuple[Node | None, tuple[Flaw, ...]]:
         """Return the configuration; or nothing, and every flaw of it.
 
-        Protobuf's parser has the last word: what it takes has no flaw.
+        Protobuf's parser decides: what it takes has no flaw.
         """
         try:
             root = read(text)
@@ -82,7 +82,7 @@ def _flaws(node: Node, descriptor: Any, inside: str) -> Iterator[Flaw]:
             yield from _scalar(field, kind)
         elif field.value is not None:
             found = f"'{field.name}' is a message, and has the value '{printable(field.value)}'"
-            yield _flaw("TARN-2324", field, found, f"Right would be {field.name} {{ … }}.")
+            yield _flaw("TARN-2324", field, found, f"Expected {field.name} {{ … }}.")
         else:
             yield from _flaws(field, kind.message_type, f"'{field.name}'")
 
@@ -122,7 +122,7 @@ def _is_list(kind: Any) -> bool:
 
 def _scalar(field: Node, kind: Any) -> Iterator[Flaw]:
     if field.value is None:
-        found, right = f"'{field.name}' is a message here", f"Right would be {field.name}: VALUE."
+        found, right = f"'{field.name}' is a message here", f"Expected {field.name}: VALUE."
         yield _flaw("TARN-2324", field, found, right)
         return
     right = _right(field, field.value, kind)
@@ -138,20 +138,20 @@ def _right(field: Node, value: str, kind: Any) -> str:
         return _right_name(field, value, kind.enum_type.values_by_name)
     match kind.cpp_type:
         case kind.CPPTYPE_STRING:
-            return "" if field.quoted else f'Right would be "{printable(value)}", in quotes.'
+            return "" if field.quoted else f'Expected "{printable(value)}", in quotes.'
         case kind.CPPTYPE_BOOL:
             fine = not field.quoted and value in _TRUTH
-            return "" if fine else "Right would be true or false."
+            return "" if fine else "Expected true or false."
         case kind.CPPTYPE_INT32 | kind.CPPTYPE_INT64 | kind.CPPTYPE_UINT32 | kind.CPPTYPE_UINT64:
             return _right_number(field, kind)
-    return "Right would be a number." if field.quoted else ""
+    return "Expected a number." if field.quoted else ""
 
 
 def _right_name(field: Node, value: str, names: Iterable[str]) -> str:
     if not field.quoted and (value in names or value.lstrip("-").isdecimal()):
         return ""
     guess = value if value in names else nearest(value, names)
-    return f"Right would be {guess}." if guess else f"Right would be one of {', '.join(names)}."
+    return f"Expected {guess}." if guess else f"Expected one of {', '.join(names)}."
 
 
 def _right_number(field: Node, kind: Any) -> str:
@@ -161,4 +161,4 @@ def _right_number(field: Node, kind: Any) -> str:
         least, most = 0, most * 2 + 1
     number = field.whole(default=most + 1)
     fine = not field.quoted and least <= number <= most
-    return "" if fine else f"Right would be a whole number from {least} to {most}."
+    return "" if fine else f"Expected a whole number from {least} to {most}."

@@ -23,7 +23,7 @@ class Stubs:
 
     model: str
     fixed: int = 0
-    """Whatever the machine has."""
+    """As many as the machine has."""
     per_gpu: int = 0
     """For each GPU of the container; once where there is none."""
 

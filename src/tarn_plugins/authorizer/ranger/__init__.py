@@ -24,17 +24,17 @@ from tarn.domain import ClusterSpec
 from tarn.errors import LaunchError
 from tarn.hookspecs import Factory, hookimpl
 from tarn.interfaces import Authorizer, Check, ClientContext, Finding, MasterContext
-from tarn_plugins.authorizer.ranger.settings import Settings
+from tarn_plugins.authorizer.ranger.settings import RangerSettings
 from tarn_plugins.authorizer.ranger.site import examine, read
 
-__all__ = ["Settings", "tarn_authorizers", "tarn_cli", "tarn_doctor_checks"]
+__all__ = ["RangerSettings", "tarn_authorizers", "tarn_cli", "tarn_doctor_checks"]
 
 HEAP_MIB = 128
 """Where nobody else has started the JVM. 1,000 policies live in 30 MiB, and 60 while they change
 (measured)."""
 
 
-def _create(settings: Settings, context: MasterContext) -> Authorizer:
+def _create(settings: RangerSettings, context: MasterContext) -> Authorizer:
     """Return the authorizer; its engine is opened meanwhile, and until then it denies.
 
     Raises:
@@ -43,28 +43,28 @@ def _create(settings: Settings, context: MasterContext) -> Authorizer:
     """
     from tarn.java import ensure, java_home, kerberos_options  # noqa: PLC0415
     from tarn_plugins.authorizer.ranger import conf  # noqa: PLC0415
+    from tarn_plugins.authorizer.ranger.admin_contact import AdminContact  # noqa: PLC0415
     from tarn_plugins.authorizer.ranger.authorizer import (  # noqa: PLC0415
+        GuardedCluster,
         RangerAuthorizer,
-        Subject,
     )
     from tarn_plugins.authorizer.ranger.engine import RangerEngine  # noqa: PLC0415
-    from tarn_plugins.authorizer.ranger.heard import Heard  # noqa: PLC0415
 
     site = read(settings)
-    places = conf.Places.below(context.directory, _logs(context))
+    places = conf.RangerDirectories.below(context.directory, _logs(context))
     try:
         conf.write(conf.rendered(settings, site, places), places)
     except OSError as error:
         found = f"Ranger's configuration cannot be written ({error})"
         raise LaunchError("ranger", found, code="TARN-3405") from error
     ensure(HEAP_MIB, java_home(context.environ), kerberos_options(context.environ))
-    heard = Heard(context.clock, conf.poll_s(site), places.confirmed)
+    heard = AdminContact(context.clock, conf.poll_s(site), places.confirmed)
     rest = (settings.conf_dir, *site.jars)
 
     def opened() -> RangerEngine:
         return RangerEngine(places.conf, rest, settings.app_id, heard, audit=settings.audit)
 
-    return RangerAuthorizer(Subject(settings.service, context.spec.name), heard, opened)
+    return RangerAuthorizer(GuardedCluster(settings.service, context.spec.name), heard, opened)
 
 
 def _logs(context: MasterContext) -> Path:
@@ -73,7 +73,7 @@ def _logs(context: MasterContext) -> Path:
     return Path(collected) if collected else context.directory / "logs"
 
 
-def _looks(settings: Settings) -> Iterable[Finding]:
+def _looks(settings: RangerSettings) -> Iterable[Finding]:
     return examine(settings)
 
 
@@ -82,7 +82,7 @@ def tarn_authorizers() -> Mapping[str, Factory[Authorizer]]:
     """Offer ``ranger``."""
     return {
         "ranger": Factory(
-            settings=Settings,
+            settings=RangerSettings,
             create=_create,
             summary="policies of Apache Ranger",
             requires=("jpype",),

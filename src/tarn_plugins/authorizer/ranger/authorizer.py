@@ -9,10 +9,10 @@ import attrs
 
 from tarn.domain import ANONYMOUS, Principal, Readiness, Verdict
 from tarn.domain.access import FLEET_ACTIONS, MODEL_ACTIONS
-from tarn_plugins.authorizer.ranger.engine import Asker, Decision, Question
-from tarn_plugins.authorizer.ranger.heard import Heard, Staleness
+from tarn_plugins.authorizer.ranger.admin_contact import AdminContact, Staleness
+from tarn_plugins.authorizer.ranger.engine import AccessRequest, RangerDecision, RangerUser
 
-__all__ = ["Engine", "RangerAuthorizer", "Subject"]
+__all__ = ["Engine", "GuardedCluster", "RangerAuthorizer"]
 
 _LOG = logging.getLogger("tarn.ranger")
 FLUSH_S = 0.8
@@ -30,7 +30,9 @@ class Engine(Protocol):
         """Return the version of the policies; -1: there are none. Never blocks."""
         ...
 
-    def decide(self, asker: Asker, questions: Sequence[Question]) -> tuple[Decision | None, ...]:
+    def decide(
+        self, asker: RangerUser, questions: Sequence[AccessRequest]
+    ) -> tuple[RangerDecision | None, ...]:
         """Return an answer to each question; None: there are no policies to decide by."""
         ...
 
@@ -40,7 +42,7 @@ class Engine(Protocol):
 
 
 @attrs.frozen
-class Subject:
+class GuardedCluster:
     """What is guarded."""
 
     service: str
@@ -58,7 +60,9 @@ class RangerAuthorizer:
         opened: Makes the engine; may take seconds.
     """
 
-    def __init__(self, subject: Subject, heard: Heard, opened: Callable[[], Engine]) -> None:
+    def __init__(
+        self, subject: GuardedCluster, heard: AdminContact, opened: Callable[[], Engine]
+    ) -> None:
         self._subject = subject
         self._heard = heard
         self._lock = threading.Lock()
@@ -79,7 +83,7 @@ class RangerAuthorizer:
     ) -> tuple[Verdict, ...]:
         """Return the policies' answer for each of *models*, asked of the engine at once."""
         asked = [self._question(action, model) for model in models]
-        questions = [one for one in asked if isinstance(one, Question)]
+        questions = [one for one in asked if isinstance(one, AccessRequest)]
         answers = iter(self._answers(_asker(principal), questions))
         return tuple(_no(one) if isinstance(one, str) else next(answers) for one in asked)
 
@@ -124,17 +128,17 @@ class RangerAuthorizer:
         with self._lock:
             return self._engine, self._trouble
 
-    def _question(self, action: str, model: str) -> Question | str:
+    def _question(self, action: str, model: str) -> AccessRequest | str:
         """Return what to ask the engine, or why the answer is no without it."""
         if not _sayable(model):
-            return "that is no name of a model"
+            return "that is not the name of a model"
         if action in FLEET_ACTIONS:
-            return Question("cluster", self._subject.cluster, action)
+            return AccessRequest("cluster", self._subject.cluster, action)
         if action not in MODEL_ACTIONS:
             return "there is no such action"
-        return Question("model", model, action) if model else "no model is named"
+        return AccessRequest("model", model, action) if model else "no model is named"
 
-    def _answers(self, asker: Asker, questions: Sequence[Question]) -> Sequence[Verdict]:
+    def _answers(self, asker: RangerUser, questions: Sequence[AccessRequest]) -> Sequence[Verdict]:
         engine, trouble = self._now()
         if engine is None or not questions:
             return [_no(trouble)] * len(questions)
@@ -146,11 +150,11 @@ class RangerAuthorizer:
             _LOG.exception("Ranger's engine raised: the answer is no")
             return [_no("Ranger's engine failed")] * len(questions)
         if len(decisions) != len(questions):
-            return [_no("Ranger's engine answered something else")] * len(questions)
+            return [_no("Ranger's engine gave an unexpected answer")] * len(questions)
         stale = self._heard.stale()
         return [self._verdict(decision, stale) for decision in decisions]
 
-    def _verdict(self, decision: Decision | None, stale: Staleness | None) -> Verdict:
+    def _verdict(self, decision: RangerDecision | None, stale: Staleness | None) -> Verdict:
         if decision is None:
             return _no(self._without())
         service = f"of the service '{self._subject.service}'"
@@ -170,11 +174,11 @@ class RangerAuthorizer:
         )
 
 
-def _asker(principal: Principal) -> Asker:
+def _asker(principal: Principal) -> RangerUser:
     """Return whom the engine is asked about: nobody's name is taken from who proved none."""
     if principal.via in _NAMELESS or not principal.user or not _sayable(principal.user):
-        return Asker(ANONYMOUS.user)
-    return Asker(principal.user, frozenset(filter(_sayable, principal.groups)))
+        return RangerUser(ANONYMOUS.user)
+    return RangerUser(principal.user, frozenset(filter(_sayable, principal.groups)))
 
 
 def _sayable(name: str) -> bool:

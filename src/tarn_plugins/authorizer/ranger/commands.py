@@ -9,8 +9,8 @@ import click
 
 from tarn.errors import ConfigError, TarnError
 from tarn.interfaces import ClientContext, Progress
-from tarn_plugins.authorizer.ranger.admin import Admin, Door
-from tarn_plugins.authorizer.ranger.wanted import Step, Wanted, parse, steps
+from tarn_plugins.authorizer.ranger.admin import Admin, RangerAdminLogin
+from tarn_plugins.authorizer.ranger.setup_file import RangerSetup, SetupStep, parse, steps
 
 __all__ = ["ranger"]
 
@@ -18,28 +18,28 @@ PASSWORD = "RANGER_ADMIN_PASSWORD"  # noqa: S105 (a name)
 _DONE = {"create": "created", "update": "updated", "same": "unchanged", "differs": "left alone"}
 _OPTIONS = (
     click.argument("file", type=click.Path(path_type=Path, dir_okay=False)),
-    click.option("--url", metavar="URL", required=True, help="Of Ranger Admin."),
+    click.option("--url", metavar="URL", required=True, help="URL of Ranger Admin."),
     click.option("--user", metavar="NAME", default="admin", show_default=True, help="Who asks."),
     click.option(
         "--password-file",
         metavar="FILE",
         type=click.Path(path_type=Path, dir_okay=False),
-        help=f"Holds the password. [default: {PASSWORD}]",
+        help=f"File with the password. [default: {PASSWORD}]",
     ),
     click.option(
         "--ca",
         metavar="FILE",
         type=click.Path(path_type=Path, dir_okay=False),
-        help="Certificates that vouch for the server's. [default: the machine's]",
+        help="Authorities that the server's certificate must come from. [default: the machine's]",
     ),
 )
 
 
 @attrs.frozen
-class _Asked:
+class _AdminContext:
     """What both commands are given."""
 
-    wanted: Wanted
+    wanted: RangerSetup
     admin: Admin
     context: ClientContext
 
@@ -61,18 +61,18 @@ def _with_options(command: Any) -> Any:
 
 @ranger.command()
 @_with_options
-@click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
+@click.option("--dry-run", is_flag=True, help="Print what would be done, but do nothing.")
 @click.option(
     "--update-definition",
     is_flag=True,
-    help="Replace a definition 'triton' that differs; else it is left alone.",
+    help="Replace a definition 'triton' that differs; without this it is left alone.",
 )
 @click.pass_context
 def install(ctx: click.Context, /, *, dry_run: bool, update_definition: bool, **given: Any) -> None:
     """Put the service definition, the service and the policies of FILE into Ranger Admin.
 
-    What is there already and is as it should be is not touched, so that it can be run again;
-    policies that FILE does not name stay. docs/reference/ranger.md shows such a file.
+    It does not change what is already correct, so you can run it again; policies that are not in
+    FILE stay. docs/reference/ranger.md shows such a file.
     """
     asked = _asked(ctx, given)
     for step in _steps(asked, update=update_definition):
@@ -86,7 +86,7 @@ def install(ctx: click.Context, /, *, dry_run: bool, update_definition: bool, **
 @_with_options
 @click.pass_context
 def check(ctx: click.Context, /, **given: Any) -> None:
-    """Say whether Ranger Admin has everything of FILE; status 1 when something is missing."""
+    """Check whether Ranger Admin has everything in FILE; exit code 1 if something is missing."""
     asked = _asked(ctx, given)
     words = {"create": "missing", "update": "other", "differs": "other", "same": "there"}
     found = _steps(asked, update=False)
@@ -96,24 +96,26 @@ def check(ctx: click.Context, /, **given: Any) -> None:
         ctx.exit(1)
 
 
-def _asked(ctx: click.Context, given: dict[str, Any]) -> _Asked:
+def _asked(ctx: click.Context, given: dict[str, Any]) -> _AdminContext:
     context: ClientContext = ctx.meta["tarn.context"]
     file, url = given["file"], given["url"]
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise click.UsageError("--url is no URL such as https://ranger.example.com:6182", ctx)
+        raise click.UsageError("--url is not a URL such as https://ranger.example.com:6182", ctx)
     if "@" in parts.netloc:
-        raise click.UsageError("--url holds a user; name it with --user", ctx)
+        raise click.UsageError("--url contains a user; give it with --user", ctx)
     wanted = parse(_read(file, "TARN-3414"), str(file))
     password = _password(given["password_file"], context)
     if parts.scheme == "http" and parts.hostname not in ("localhost", "127.0.0.1", "::1"):
-        _say(context, "note: the password goes to Ranger Admin unencrypted; https would hide it")
-    admin = Admin(Door(url, given["user"], password, given["ca"]))
+        _say(
+            context, "note: the password goes to Ranger Admin unencrypted; use https to protect it"
+        )
+    admin = Admin(RangerAdminLogin(url, given["user"], password, given["ca"]))
     ctx.call_on_close(admin.close)
-    return _Asked(wanted, admin, context)
+    return _AdminContext(wanted, admin, context)
 
 
-def _steps(asked: _Asked, *, update: bool) -> tuple[Step, ...]:
+def _steps(asked: _AdminContext, *, update: bool) -> tuple[SetupStep, ...]:
     there = asked.admin.there(asked.wanted.service)
     found = steps(asked.wanted, there, update_definition=update)
     for step in found:
@@ -123,7 +125,7 @@ def _steps(asked: _Asked, *, update: bool) -> tuple[Step, ...]:
     if wrong is not None:
         raise TarnError(wrong.notes[0], code="TARN-3412", where=f"service '{wrong.name}'")
     if any(step.what == "definition" and step.verb == "differs" for step in found):
-        help_ = "`--update-definition` puts the one of this version in its place"
+        help_ = "`--update-definition` replaces it with the one of this version"
         _say(asked.context, f"note: TARN-3413: another definition is there and left alone; {help_}")
     return found
 

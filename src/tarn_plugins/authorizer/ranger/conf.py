@@ -13,10 +13,10 @@ from pathlib import Path
 import attrs
 
 from tarn_plugins.authorizer.ranger.properties import render
-from tarn_plugins.authorizer.ranger.settings import SERVICE_TYPE, Settings
-from tarn_plugins.authorizer.ranger.site import PREFIX, Site
+from tarn_plugins.authorizer.ranger.settings import SERVICE_TYPE, RangerSettings
+from tarn_plugins.authorizer.ranger.site import PREFIX, RangerSite
 
-__all__ = ["Places", "poll_s", "rendered", "write"]
+__all__ = ["RangerDirectories", "poll_s", "rendered", "write"]
 
 _POLL_MS = 30_000
 """Ranger's own default."""
@@ -49,7 +49,7 @@ log4j.appender.audit.layout.ConversionPattern=%m%n
 
 
 @attrs.frozen
-class Places:
+class RangerDirectories:
     """Where one master keeps what is Ranger's; everything below has mode 0700."""
 
     conf: Path
@@ -63,7 +63,7 @@ class Places:
     """Audits of the destination ``log4j``, where the site does not configure logging itself."""
 
     @classmethod
-    def below(cls, directory: Path, logs: Path) -> "Places":
+    def below(cls, directory: Path, logs: Path) -> "RangerDirectories":
         """Return the places below a cluster's *directory*; *logs* is for what people read."""
         root = directory / "ranger"
         return cls(
@@ -75,7 +75,9 @@ class Places:
         )
 
 
-def rendered(settings: Settings, site: Site, places: Places) -> Mapping[str, bytes]:
+def rendered(
+    settings: RangerSettings, site: RangerSite, places: RangerDirectories
+) -> Mapping[str, bytes]:
     """Return name to content of the master's own configuration. Pure."""
     security = {
         **site.security,
@@ -95,7 +97,7 @@ def rendered(settings: Settings, site: Site, places: Places) -> Mapping[str, byt
     return files
 
 
-def _audit(site: Mapping[str, str], places: Places) -> dict[str, str]:
+def _audit(site: Mapping[str, str], places: RangerDirectories) -> dict[str, str]:
     """Return the site's audit, so that the end of a master loses as little of it as can be."""
     properties = dict(site)
     if _on(properties, _LOG4J):
@@ -112,7 +114,7 @@ def _on(properties: Mapping[str, str], key: str) -> bool:
     return properties.get(key, "").strip().lower() == "true"
 
 
-def poll_s(site: Site) -> float:
+def poll_s(site: RangerSite) -> float:
     """Return how often Ranger Admin is asked for changes, seconds. Pure."""
     try:
         return int(site.security.get(f"{PREFIX}policy.pollIntervalMs", "")) / 1000
@@ -120,8 +122,8 @@ def poll_s(site: Site) -> float:
         return _POLL_MS / 1000
 
 
-def write(files: Mapping[str, bytes], places: Places) -> None:
-    """Write the configuration anew, and make the other directories. Only the owner may read them.
+def write(files: Mapping[str, bytes], places: RangerDirectories) -> None:
+    """Write the configuration again, and make the other directories. Only the owner may read them.
 
     Raises:
         OSError: It cannot be written.

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 from tarn.domain import ClusterSpec
-from tarn.interfaces import Check, ClientContext, Finding, Looked
+from tarn.interfaces import Check, CheckResult, ClientContext, Finding
 from tarn.plain import structure
-from tarn_plugins.authorizer.ranger.settings import Settings
+from tarn_plugins.authorizer.ranger.settings import RangerSettings
 from tarn_plugins.authorizer.ranger.site import PREFIX, examine, read
 
 __all__ = ["checks"]
@@ -18,42 +18,42 @@ _CONNECT_S = 5.0
 
 def checks(spec: ClusterSpec, _context: ClientContext) -> tuple[Check, ...]:
     """Return the checks; with options that are wrong there are none: reading the spec says so."""
-    settings, _problems = structure(Settings, dict(spec.authorizer.options))
+    settings, _problems = structure(RangerSettings, dict(spec.authorizer.options))
     if settings is None:
         return ()
     here = spec.runtime.use == "local"
     return (
         Check(
             "Ranger's configuration and jars",
-            "Without them no master decides anything: everything is denied.",
+            "Without them the master denies every request.",
             lambda: _files(settings, here=here),
         ),
         Check(
             "Ranger Admin",
-            "Policies come from there; those of an earlier day decide while it is away.",
+            "Policies come from there; while it does not answer, the last downloaded ones decide.",
             lambda: _admin(settings),
         ),
     )
 
 
-def _files(settings: Settings, *, here: bool) -> Looked:
+def _files(settings: RangerSettings, *, here: bool) -> CheckResult:
     found = examine(settings)
     if here:
-        return Looked(f"{settings.conf_dir} and Ranger's jars are there", found)
+        return CheckResult(f"{settings.conf_dir} and Ranger's jars are there", found)
     if found:
-        return Looked("they are not on this machine, and must be on each node", known=False)
-    return Looked("they are on this machine, and must be on each node")
+        return CheckResult("they are not on this machine, but must be on each node", known=False)
+    return CheckResult("they are on this machine, and must be on each node")
 
 
-def _admin(settings: Settings) -> Looked:
+def _admin(settings: RangerSettings) -> CheckResult:
     if examine(settings):
-        return Looked("its address stands in a file that this machine does not have", known=False)
+        return CheckResult("its address is in a file that this machine does not have", known=False)
     urls = read(settings).security.get(f"{PREFIX}policy.rest.url", "")
     silent = [url for url in map(str.strip, urls.split(",")) if url and not _answers(url)]
     if not silent:
-        return Looked(f"it can be reached at {urls}")
+        return CheckResult(f"it can be reached at {urls}")
     where = f"{PREFIX}policy.rest.url"
-    return Looked("", tuple(_away(where, silent)))
+    return CheckResult("", tuple(_away(where, silent)))
 
 
 def _away(where: str, urls: list[str]) -> Iterator[Finding]:

@@ -2,7 +2,7 @@
 
 Seen with Ranger 2.9.0. Its jars clash with Hadoop's, so they live in an island. Two rules are not
 to be read anywhere: ``init`` needs the island as the thread's context loader, and a second
-``init`` in one island audits nothing without a word. So an engine is opened once, and a new one is
+``init`` in one island silently audits nothing. So an engine is opened once, and a new one is
 a new island, of which nothing is given back.
 """
 
@@ -16,11 +16,11 @@ from typing import Any
 import attrs
 
 from tarn.errors import LaunchError
-from tarn.java import Fault, Island, describe, load, mask, throwable
-from tarn_plugins.authorizer.ranger.heard import Heard
+from tarn.java import Fault, IsolatedClassLoader, describe, load, mask, throwable
+from tarn_plugins.authorizer.ranger.admin_contact import AdminContact
 from tarn_plugins.authorizer.ranger.settings import SERVICE_TYPE
 
-__all__ = ["Asker", "Decision", "Question", "RangerEngine"]
+__all__ = ["AccessRequest", "RangerDecision", "RangerEngine", "RangerUser"]
 
 _PLUGIN = "org.apache.ranger.plugin"
 _AUDIT = "org.apache.ranger.audit.provider.AuditProviderFactory"
@@ -38,7 +38,7 @@ a million audits more."""
 
 
 @attrs.frozen
-class Asker:
+class RangerUser:
     """Whose right is asked about."""
 
     user: str
@@ -46,7 +46,7 @@ class Asker:
 
 
 @attrs.frozen
-class Question:
+class AccessRequest:
     """May somebody do *access* to the *resource* of a kind (``model``, ``cluster``)?"""
 
     kind: str
@@ -55,7 +55,7 @@ class Question:
 
 
 @attrs.frozen
-class Decision:
+class RangerDecision:
     """The engine's answer; *policy* is -1 where none decided."""
 
     allowed: bool
@@ -77,14 +77,14 @@ class RangerEngine:
 
     Raises:
         LaunchError: A class is missing, or audits would be lost.
-        Exception: Whatever Java throws.
+        Exception: Everything that Java throws.
     """
 
     def __init__(
-        self, conf: Path, rest: Sequence[Path], app_id: str, heard: Heard, *, audit: bool
+        self, conf: Path, rest: Sequence[Path], app_id: str, heard: AdminContact, *, audit: bool
     ) -> None:
         self._closed = threading.Event()
-        island = Island([conf, *rest])
+        island = IsolatedClassLoader([conf, *rest])
         with island.context():
             downloads = _Downloads(heard)
             _log(island, conf, downloads)
@@ -114,7 +114,9 @@ class RangerEngine:
         """Return the version of the policies; -1: there are none."""
         return int(self._plugin.getPoliciesVersion())
 
-    def decide(self, asker: Asker, questions: Sequence[Question]) -> tuple[Decision | None, ...]:
+    def decide(
+        self, asker: RangerUser, questions: Sequence[AccessRequest]
+    ) -> tuple[RangerDecision | None, ...]:
         """Return an answer to each question; None: the engine has no policies to decide by."""
         if self._closed.is_set():
             return (None,) * len(questions)
@@ -162,7 +164,7 @@ class RangerEngine:
         with contextlib.suppress(throwable()):
             self._plugin.cleanup()
 
-    def _asked(self, question: Question, user: str, groups: Any, now: Any) -> Any:
+    def _asked(self, question: AccessRequest, user: str, groups: Any, now: Any) -> Any:
         resource = self._resource()
         resource.setValue(question.kind, question.resource)
         request = self._request(resource, question.access, user, groups, None)
@@ -178,7 +180,7 @@ class _Downloads:
     caller that looks like "nothing new". So it is listened to while it asks.
     """
 
-    def __init__(self, heard: Heard) -> None:
+    def __init__(self, heard: AdminContact) -> None:
         self._heard = heard
         self._complaint = ""
 
@@ -237,7 +239,7 @@ def _said(text: str) -> str:
     return "Ranger Admin did not answer" if _NULL in text else text[:200]
 
 
-def _log(island: Island, conf: Path, downloads: _Downloads) -> None:
+def _log(island: IsolatedClassLoader, conf: Path, downloads: _Downloads) -> None:
     """Have the island log as its configuration says, and listen to the client of Ranger Admin.
 
     A JVM that Hadoop started may have been told of another configuration for the whole process
@@ -259,8 +261,8 @@ def _log(island: Island, conf: Path, downloads: _Downloads) -> None:
         logger.addAppender(appender)
 
 
-def _audible(island: Island, config: Any) -> None:
-    """Refuse jars with which audits to a log vanish without a word: no slf4j, or two that differ.
+def _audible(island: IsolatedClassLoader, config: Any) -> None:
+    """Refuse jars that silently lose audits to a log: no slf4j, or two that differ.
 
     Raises:
         LaunchError: There are such.
@@ -271,13 +273,15 @@ def _audible(island: Island, config: Any) -> None:
     if "NOP" in factory:
         raise LaunchError(
             "ranger",
-            "the slf4j among Ranger's jars writes nothing, so every audit would be lost",
+            "the slf4j among Ranger's jars writes nothing, so every audit record would be lost",
             code="TARN-3405",
-            right="slf4j-api and slf4j-reload4j must be of one version, 1.7.36",
+            right="slf4j-api and slf4j-reload4j must have the same version, 1.7.36",
         )
 
 
-def _decision(answer: Any) -> Decision | None:
+def _decision(answer: Any) -> RangerDecision | None:
     return (
-        None if answer is None else Decision(bool(answer.getIsAllowed()), int(answer.getPolicyId()))
+        None
+        if answer is None
+        else RangerDecision(bool(answer.getIsAllowed()), int(answer.getPolicyId()))
     )

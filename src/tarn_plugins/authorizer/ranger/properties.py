@@ -15,13 +15,13 @@ def parse(data: bytes, where: str) -> dict[str, str]:
     """Return name to value; of two properties of one name the later one counts.
 
     Raises:
-        ConfigError: It is no XML, or declares a document type, which could read other files.
+        ConfigError: It is not XML, or declares a document type, which could read other files.
     """
-    reader = _Reader()
+    reader = _PropertiesReader()
     try:
         reader.read(data)
     except xml.parsers.expat.ExpatError as error:
-        raise _unreadable(where, f"it is no well-formed XML (line {error.lineno})") from error
+        raise _unreadable(where, f"it is not well-formed XML (line {error.lineno})") from error
     except ValueError as error:
         raise _unreadable(where, str(error)) from error
     return reader.found
@@ -36,7 +36,7 @@ def render(properties: Mapping[str, str]) -> bytes:
     return "\n".join(["<configuration>", *lines, "</configuration>", ""]).encode()
 
 
-class _Reader:
+class _PropertiesReader:
     """Collects the properties; what stands around them is nobody's."""
 
     def __init__(self) -> None:

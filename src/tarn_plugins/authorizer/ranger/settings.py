@@ -5,7 +5,7 @@ from pathlib import Path
 
 import attrs
 
-__all__ = ["CONF_DIR", "JARS", "SERVICE_TYPE", "Settings", "check_service"]
+__all__ = ["CONF_DIR", "JARS", "SERVICE_TYPE", "RangerSettings", "check_service"]
 
 SERVICE_TYPE = "triton"
 """The kind of Ranger service: names the definition, and the files of the site's configuration."""
@@ -23,14 +23,14 @@ def check_service(name: str) -> str:
     """Return *name*; ``ValueError`` where Ranger has no service of such a name. Pure."""
     if not _SERVICE.fullmatch(name):
         raise ValueError(
-            f"service = {name!r} is no name of a Ranger service; right would be letters, digits, "
+            f"service = {name!r} is not the name of a Ranger service; use letters, digits, "
             "blanks, '_' and '-'"
         )
     return name
 
 
 @attrs.frozen
-class Settings:
+class RangerSettings:
     """``authorizer.options`` of ``ranger``. Paths are those of the master's machine."""
 
     service: str
@@ -52,11 +52,11 @@ class Settings:
         check_service(self.service)
         if not _APP_ID.fullmatch(self.app_id):
             raise ValueError(
-                f"app_id = {self.app_id!r}: it becomes a part of file names; right would be up to "
-                "64 letters, digits, '_', '.' and '-', the first a letter or digit"
+                f"app_id = {self.app_id!r}: it becomes part of file names; use at most 64 "
+                "letters, digits, '_', '.' and '-', the first a letter or digit"
             )
         if not self.strict:
             raise ValueError(
                 "strict = false would open every model while Ranger does not answer. Remove it: "
-                "what was downloaded last goes on deciding, and is shown as stale"
+                "the policies that were downloaded last stay in force, and are shown as stale"
             )

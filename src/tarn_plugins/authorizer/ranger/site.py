@@ -9,9 +9,9 @@ import attrs
 from tarn.errors import ConfigError, ConfigErrors
 from tarn.interfaces import Finding
 from tarn_plugins.authorizer.ranger.properties import parse
-from tarn_plugins.authorizer.ranger.settings import JARS, SERVICE_TYPE, Settings
+from tarn_plugins.authorizer.ranger.settings import JARS, SERVICE_TYPE, RangerSettings
 
-__all__ = ["LOGGING", "PREFIX", "Site", "examine", "read"]
+__all__ = ["LOGGING", "PREFIX", "RangerSite", "examine", "read"]
 
 PREFIX = f"ranger.plugin.{SERVICE_TYPE}."
 LOGGING = ("log4j.properties", "log4j.xml", "log4j2.properties", "log4j2.xml", "logback.xml")
@@ -23,7 +23,7 @@ _NO_CONF, _NO_JARS, _NO_ADMIN, _NO_AUDIT = "TARN-3400", "TARN-3401", "TARN-3403"
 
 
 @attrs.frozen
-class Site:
+class RangerSite:
     """What was found."""
 
     security: Mapping[str, str] = attrs.field(repr=False)
@@ -44,7 +44,7 @@ class _Part:
     problem: Finding | None = None
 
 
-def read(settings: Settings) -> Site:
+def read(settings: RangerSettings) -> RangerSite:
     """Return what is there.
 
     Raises:
@@ -59,7 +59,7 @@ def read(settings: Settings) -> Site:
             ]
         )
     names = {path.name for path in settings.conf_dir.iterdir()}
-    return Site(
+    return RangerSite(
         _merged("security", settings).properties,
         _merged("audit", settings).properties,
         _jars(settings),
@@ -67,18 +67,18 @@ def read(settings: Settings) -> Site:
     )
 
 
-def examine(settings: Settings) -> tuple[Finding, ...]:
+def examine(settings: RangerSettings) -> tuple[Finding, ...]:
     """Return what on this machine keeps these settings from working; reads files, no network."""
     return tuple(_examined(settings))
 
 
-def _examined(settings: Settings) -> Iterator[Finding]:
+def _examined(settings: RangerSettings) -> Iterator[Finding]:
     conf = settings.conf_dir
     if not conf.is_dir():
         yield _finding(
             _NO_CONF,
             "conf_dir",
-            f"'{conf}' is no directory of this machine",
+            f"'{conf}' is not a directory of this machine",
             f"Name the one that holds ranger-{SERVICE_TYPE}-security.xml",
         )
     else:
@@ -93,7 +93,7 @@ def _security(part: _Part, conf: Path) -> Iterator[Finding]:
     if part.problem:
         yield part.problem
     elif not part.found:
-        step = "docs/reference/ranger.md shows the least that must stand in it"
+        step = "docs/reference/ranger.md shows the least that it must contain"
         yield _finding(_NO_CONF, "conf_dir", f"'{conf}' has no {name}", step)
     elif not part.properties.get(f"{PREFIX}policy.rest.url", "").strip():
         found = f"{conf / name} does not say where Ranger Admin is"
@@ -105,21 +105,21 @@ def _audit(part: _Part, conf: Path) -> Iterator[Finding]:
     if part.problem:
         yield part.problem
     elif not part.found:
-        found = f"audit is on, and '{conf}' has no {name}: nobody would hear of a decision"
+        found = f"audit is on, but '{conf}' has no {name}: no decision would be recorded"
         yield _finding(_NO_AUDIT, "audit", found, f"Put it there, {off}")
     elif part.properties.get(_AUDIT, "true").strip().lower() != "true":
-        found = f"audit is on, and {conf / name} says {_AUDIT} = false"
+        found = f"audit is on, but {conf / name} says {_AUDIT} = false"
         yield _finding(_NO_AUDIT, "audit", found, f"Change it there, {off}")
     elif not any(
         name != _AUDIT and _DESTINATION.fullmatch(name) and value.strip().lower() == "true"
         for name, value in part.properties.items()
     ):
-        found = f"audit is on, and {conf / name} names no destination"
+        found = f"audit is on, but {conf / name} names no destination"
         step = f"Add one, such as xasecure.audit.destination.log4j = true, {off}"
         yield _finding(_NO_AUDIT, "audit", found, step)
 
 
-def _engine(settings: Settings) -> Iterator[Finding]:
+def _engine(settings: RangerSettings) -> Iterator[Finding]:
     jars = _jars(settings)
     missing = [str(jar) for jar in jars if not jar.is_file()]
     if missing:
@@ -132,7 +132,7 @@ def _engine(settings: Settings) -> Iterator[Finding]:
         yield _finding(_NO_JARS, "jars", found, step)
 
 
-def _jars(settings: Settings) -> tuple[Path, ...]:
+def _jars(settings: RangerSettings) -> tuple[Path, ...]:
     if isinstance(settings.jars, tuple):
         return settings.jars
     for place in _places(settings):
@@ -142,13 +142,13 @@ def _jars(settings: Settings) -> tuple[Path, ...]:
     return ()
 
 
-def _places(settings: Settings) -> tuple[Path, ...]:
+def _places(settings: RangerSettings) -> tuple[Path, ...]:
     if isinstance(settings.jars, tuple):
         return ()
     return (settings.conf_dir / "lib", *JARS) if settings.jars is None else (settings.jars,)
 
 
-def _merged(kind: str, settings: Settings) -> _Part:
+def _merged(kind: str, settings: RangerSettings) -> _Part:
     """Return the site's file of a *kind*, and over it the one for this service, as Ranger does."""
     properties: dict[str, str] = {}
     found = False
@@ -165,7 +165,7 @@ def _merged(kind: str, settings: Settings) -> _Part:
             return _Part(problem=_finding("TARN-3402", "conf_dir", words, step))
         except ConfigError as error:
             words = f"{error.where}: {error.found}"
-            return _Part(problem=_finding(error.code, "conf_dir", words, "Mend the file"))
+            return _Part(problem=_finding(error.code, "conf_dir", words, "Correct the file"))
     return _Part(properties, found)
 
 

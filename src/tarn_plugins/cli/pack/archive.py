@@ -17,7 +17,7 @@ from typing import IO
 
 import attrs
 
-__all__ = ["Written", "write"]
+__all__ = ["PackedArchive", "write"]
 
 _LEVEL = 6
 _BLOCK = 4 << 20
@@ -27,7 +27,7 @@ _READ, _RUN = 0o644, 0o755
 
 
 @attrs.frozen
-class Written:
+class PackedArchive:
     """An archive."""
 
     digest: str
@@ -37,7 +37,7 @@ class Written:
     """Bytes of its files."""
 
 
-def write(root: Path, first: tuple[str, bytes], into: Path) -> Written:
+def write(root: Path, first: tuple[str, bytes], into: Path) -> PackedArchive:
     """Write the tree *root* as a tar.gz, with the file *first* (name, content) before all else.
 
     Raises:
@@ -51,7 +51,7 @@ def write(root: Path, first: tuple[str, bytes], into: Path) -> Written:
             for path in _ordered(root):
                 files, unpacked = files + 1, unpacked + _add(tar, root, path)
         squeezed.close()
-    return Written(digest.hexdigest(), files, unpacked)
+    return PackedArchive(digest.hexdigest(), files, unpacked)
 
 
 @attrs.define

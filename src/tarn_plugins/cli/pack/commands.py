@@ -15,11 +15,11 @@ import click
 import yaml
 
 from tarn.errors import ProviderError, RefusedError
-from tarn.interfaces import Carrier, ClientContext, Progress
+from tarn.interfaces import ClientContext, Progress, Uploader
 from tarn.java import mask
 from tarn.triton.folders import private_folder
-from tarn_plugins.cli.pack import order as orders
-from tarn_plugins.cli.pack.order import DEFAULT_GLIBC, DEFAULT_PYTHON, Order
+from tarn_plugins.cli.pack import options as pack_options
+from tarn_plugins.cli.pack.options import DEFAULT_GLIBC, DEFAULT_PYTHON, PackOptions
 
 __all__ = ["pack"]
 
@@ -42,35 +42,36 @@ _NO_SPEC: tuple[frozenset[str], str, Mapping[str, object]] = frozenset(), "yarn"
     default=DEFAULT_PYTHON,
     show_default=True,
     metavar="VERSION|DIRECTORY",
-    help="The interpreter: a version that uv brings, or one that is here and runs from anywhere.",
+    help="The interpreter: a version for uv to download, or the directory of one that runs from "
+    "anywhere.",
 )
 @click.option(
     "--glibc",
     default=DEFAULT_GLIBC,
     show_default=True,
     metavar="VERSION",
-    help="The oldest C library among the nodes; `ldd --version` on a node tells it.",
+    help="The oldest C library among the nodes; `ldd --version` on a node shows it.",
 )
 @click.option(
     "--extra",
     "extras",
     multiple=True,
     metavar="NAME",
-    help="Also tarn-orchestrator[NAME]; may be repeated.",
+    help="Also pack tarn-orchestrator[NAME]; may be repeated.",
 )
 @click.option(
     "--with",
     "requirements",
     multiple=True,
     metavar="REQUIREMENT",
-    help="Also this package, such as a plugin, or what models import; may be repeated.",
+    help="Also pack this package, such as a plugin, or one that models import; may be repeated.",
 )
 @click.option(
     "--java",
     type=click.Path(exists=True, file_okay=False, resolve_path=True),
-    help="Also a Java, from this JDK or JRE: for nodes with Java 8.",
+    help="Also pack a Java, from this JDK or JRE: for nodes with Java 8.",
 )
-@click.option("--dry-run", is_flag=True, help="Say what would be packed, and do nothing.")
+@click.option("--dry-run", is_flag=True, help="Print what would be packed, but do nothing.")
 @click.option(
     "-o",
     "--output",
@@ -96,18 +97,18 @@ def pack(  # noqa: PLR0913 (one for each option)
 ) -> None:
     """Pack the Python environment of the nodes as one archive.
 
-    In it: an interpreter, tarn exactly as it is here, what the spec's plugins need, and with
-    --java a Java. Everything is held against --glibc, and started once from another place. In a
-    DIRECTORY the archive is called by its content; a URI (hdfs:///envs/) is where the nodes read,
-    and what is there already is not copied again.
+    It contains an interpreter, exactly this tarn, what the spec's plugins need, and with --java a
+    Java. Everything is checked against --glibc, and started once from another directory. In a
+    DIRECTORY the archive is named by its content; use a URI (hdfs:///envs/) that the nodes can
+    read. An archive that is already there is not copied again.
     """
     from tarn_plugins.cli.pack.java import version  # noqa: PLC0415
 
     path = _spec(spec)
     needed, *runtime = ctx.meta["tarn.needs"](path) if path else _NO_SPEC
-    order = Order(
-        python=orders.python(python),
-        glibc=orders.glibc(glibc),
+    order = PackOptions(
+        python=pack_options.python(python),
+        glibc=pack_options.glibc(glibc),
         extras=tuple(sorted({"yarn", *needed, *extras})),
         requirements=requirements,
         java=java or "",
@@ -115,7 +116,7 @@ def pack(  # noqa: PLR0913 (one for each option)
     )
     if java:
         version(Path(java))
-    place = _Place(target, lambda: ctx.meta["tarn.deployer"](*runtime))
+    place = _ArchiveTarget(target, lambda: ctx.meta["tarn.deployer"](*runtime))
     if dry_run:
         _print(_dry(order, target), form)
         return
@@ -127,7 +128,7 @@ def _spec(given: Path | None) -> Path | None:
     return given or (usual if usual.is_file() else None)
 
 
-class _Place:
+class _ArchiveTarget:
     """Where the archive goes.
 
     Args:
@@ -144,8 +145,10 @@ class _Place:
         self._whole = target.lower().endswith(_ENDS)
         if self.is_uri:
             carrier = deployer()
-            if not isinstance(carrier, Carrier):
-                raise _not_writable(target, "the spec's runtime copies nothing to other machines")
+            if not isinstance(carrier, Uploader):
+                raise _not_writable(
+                    target, "the spec's runtime does not copy anything to other machines"
+                )
             self._carrier = carrier
         elif not os.access(self._folder, os.W_OK | os.X_OK):
             missing = not self._folder.is_dir()
@@ -170,13 +173,13 @@ class _Place:
                 "there is another file of this name",
                 code="TARN-3198",
                 where=str(path),
-                next_step="Remove it, or name a directory: the archive has its content's name.",
+                next_step="Remove it, or name a directory: its content then names the archive.",
             )
         _moved(made, path)
         return str(path), False
 
 
-def _packed(order: Order, place: _Place, context: ClientContext) -> dict[str, Any]:
+def _packed(order: PackOptions, place: _ArchiveTarget, context: ClientContext) -> dict[str, Any]:
     from tarn_plugins.cli.pack import recipe  # noqa: PLC0415
     from tarn_plugins.cli.pack.uv import Uv, found  # noqa: PLC0415
 
@@ -188,7 +191,7 @@ def _packed(order: Order, place: _Place, context: ClientContext) -> dict[str, An
     uv = Uv(found(context.environ), context.environ, cache / "pythons", say)
     with _disk(str(cache)), _workplace(cache) as work:
         made = recipe.make(order, uv, work, say)
-        say(f"bringing {made.bytes / 2**20:.1f} MiB to their place")
+        say(f"copying {made.bytes / 2**20:.1f} MiB to the destination")
         where, there = place.take(made.path, made.name)
         return {
             "archive": where,
@@ -254,7 +257,7 @@ def _not_writable(where: str, found: str) -> ProviderError:
     )
 
 
-def _dry(order: Order, target: str) -> dict[str, Any]:
+def _dry(order: PackOptions, target: str) -> dict[str, Any]:
     from importlib.metadata import distribution  # noqa: PLC0415
 
     from tarn.release import DISTRIBUTION  # noqa: PLC0415
@@ -265,7 +268,7 @@ def _dry(order: Order, target: str) -> dict[str, Any]:
         "target": target,
         "python": order.python,
         "glibc": ".".join(map(str, order.glibc)),
-        "platform": orders.platform(order),
+        "platform": pack_options.platform(order),
         "tarn": version,
         "from": mask(url) or "the package index",
         "extras": list(order.extras),

@@ -40,9 +40,9 @@ def version(home: Path) -> int:
         told = _RELEASE.search((home / "release").read_text("utf-8", "replace"))
     except OSError as error:
         raise ConfigError(
-            f"is no Java: its file 'release' cannot be read ({error.strerror})",
+            f"is not a Java: its file 'release' cannot be read ({error.strerror})",
             where=where,
-            right="Right would be a directory with bin/java and release, such as "
+            right="Expected a directory with bin/java and release, such as "
             "/usr/lib/jvm/java-17-openjdk-amd64.",
         ) from error
     found = int(told[1]) if told else 0

@@ -13,10 +13,10 @@ import attrs
 from tarn.errors import ConfigError, ProviderError, TarnError
 from tarn.release import version
 from tarn_plugins.cli.pack import archive, fitness, java, source, tree
-from tarn_plugins.cli.pack.order import ABOUT, Order, name
+from tarn_plugins.cli.pack.options import ABOUT, PackOptions, name
 from tarn_plugins.cli.pack.uv import Uv
 
-__all__ = ["Packed", "make"]
+__all__ = ["PackResult", "make"]
 
 _STARTS_S = 60.0
 _MOST_SHOWN = 8
@@ -38,17 +38,17 @@ print(json.dumps([sys.prefix, sys.version.split()[0]]))
 
 
 @attrs.frozen
-class Packed:
+class PackResult:
     """What was made."""
 
     path: Path
     name: str
     """What it is to be called."""
     about: Mapping[str, object] = attrs.field(hash=False)
-    written: archive.Written
+    written: archive.PackedArchive
     packages: Mapping[str, str] = attrs.field(hash=False)
     foreign: tuple[str, ...]
-    """Libraries that the nodes must have, beside every Linux's."""
+    """Libraries that the nodes must have, besides every Linux's."""
 
     @property
     def bytes(self) -> int:
@@ -56,7 +56,7 @@ class Packed:
         return self.path.stat().st_size
 
 
-def make(order: Order, uv: Uv, work: Path, say: Callable[[str], None]) -> Packed:
+def make(order: PackOptions, uv: Uv, work: Path, say: Callable[[str], None]) -> PackResult:
     """Make the archive in the empty directory *work*, and see that it starts.
 
     Raises:
@@ -71,7 +71,7 @@ def make(order: Order, uv: Uv, work: Path, say: Callable[[str], None]) -> Packed
     if order.java:
         say("making a Java")
         java.bring(Path(order.java), root / "jre")
-    say("looking at what every program and library needs")
+    say("checking what every program and library needs")
     needs = fitness.binaries(root)
     if late := fitness.too_new(needs, order.glibc):
         raise _too_new(late, order, root, python)
@@ -80,11 +80,11 @@ def make(order: Order, uv: Uv, work: Path, say: Callable[[str], None]) -> Packed
     made = work / "made.tar.gz"
     content = json.dumps(about, indent=1, sort_keys=True).encode() + b"\n"
     written = archive.write(root, (ABOUT, content), made)
-    say("starting it from another place")
+    say("starting it from another directory")
     shutil.rmtree(root)
     started(made, work / "elsewhere", order.extras)
     called = name(about, written.digest)
-    return Packed(made, called, about, written, packages, fitness.foreign(needs))
+    return PackResult(made, called, about, written, packages, fitness.foreign(needs))
 
 
 def _given(directory: str) -> Path:
@@ -97,13 +97,13 @@ def _given(directory: str) -> Path:
         raise ConfigError(
             str(error),
             where=f"--python {directory}",
-            right="Right would be the directory of an interpreter that runs from anywhere, "
-            "or a version that uv brings, such as 3.11",
+            right="Expected the directory of an interpreter that runs from anywhere, or a version "
+            "that uv brings, such as 3.11",
         ) from error
     return home
 
 
-def _packages(order: Order, uv: Uv, python: str, root: Path, work: Path) -> Mapping[str, str]:
+def _packages(order: PackOptions, uv: Uv, python: str, root: Path, work: Path) -> Mapping[str, str]:
     wheels = work / "wheels"
     wanted = [source.requirement(order, lambda path: uv.wheel(path, wheels)), *order.requirements]
     chosen = uv.resolve(order, python, wanted, work)
@@ -112,7 +112,10 @@ def _packages(order: Order, uv: Uv, python: str, root: Path, work: Path) -> Mapp
 
 
 def _about(
-    order: Order, root: Path, packages: Mapping[str, str], needs: Iterable[fitness.Need]
+    order: PackOptions,
+    root: Path,
+    packages: Mapping[str, str],
+    needs: Iterable[fitness.BinaryNeeds],
 ) -> dict[str, object]:
     """Return what the archive says of itself: nothing of when or where it was made."""
     told = _python(root / "bin" / "python3", "import sys; print(sys.version.split()[0])")
@@ -169,11 +172,13 @@ def _unfit(found: str) -> ProviderError:
         "pack",
         f"the packed environment does not start: {found}",
         code="TARN-3199",
-        next_step="An interpreter that is named by its directory must run from any other one.",
+        next_step="An interpreter given as a directory must also run from any other directory.",
     )
 
 
-def _too_new(late: tuple[fitness.Need, ...], order: Order, root: Path, python: str) -> TarnError:
+def _too_new(
+    late: tuple[fitness.BinaryNeeds, ...], order: PackOptions, root: Path, python: str
+) -> TarnError:
     limit = ".".join(map(str, order.glibc))
     owners = tree.owners(root, python)
     lines = [
@@ -186,10 +191,9 @@ def _too_new(late: tuple[fitness.Need, ...], order: Order, root: Path, python: s
     highest = ".".join(map(str, late[0].binary.glibc))
     return ProviderError(
         "pack",
-        f"not for nodes with glibc {limit}:\n  " + "\n  ".join(lines),
+        f"these need a newer glibc than {limit}, the nodes':\n  " + "\n  ".join(lines),
         code="TARN-3195",
-        next_step=f"Take another version of what is named, or pack for newer nodes: "
-        f"--glibc {highest}.",
+        next_step=f"Use other versions of them, or pack for newer nodes: --glibc {highest}.",
     )
 
 

@@ -8,12 +8,12 @@ from urllib.parse import unquote, urlsplit
 
 from tarn.errors import ProviderError
 from tarn.release import DISTRIBUTION
-from tarn_plugins.cli.pack.order import Order
+from tarn_plugins.cli.pack.options import PackOptions
 
 __all__ = ["origin", "requirement"]
 
 
-def requirement(order: Order, build: Callable[[Path], Path]) -> str:
+def requirement(order: PackOptions, build: Callable[[Path], Path]) -> str:
     """Return tarn with the extras of *order*, as pip writes it.
 
     Args:
@@ -44,7 +44,7 @@ def written(extras: tuple[str, ...], version: str, url: str, build: Callable[[Pa
     if not path.exists():
         raise ProviderError(
             "pack",
-            f"tarn was installed from {path}, which is gone",
+            f"tarn was installed from {path}, which no longer exists",
             code="TARN-3196",
             next_step="Install tarn from an index, or from where its source is now.",
         )

@@ -17,7 +17,7 @@ import attrs
 from tarn.errors import ConfigError, ProviderError, ProviderMissingError
 from tarn.java import mask
 from tarn.release import DISTRIBUTION
-from tarn_plugins.cli.pack.order import Order, platform
+from tarn_plugins.cli.pack.options import PackOptions, platform
 
 __all__ = ["Uv", "found", "here"]
 
@@ -30,7 +30,7 @@ _DISK_FULL = "No space left on device"
 
 
 def found(environ: Mapping[str, str]) -> str:
-    """Return uv: the one beside this Python, or on ``PATH``.
+    """Return uv: the one next to this Python, or on ``PATH``.
 
     Raises:
         ProviderMissingError: There is none (TARN-3196).
@@ -39,7 +39,7 @@ def found(environ: Mapping[str, str]) -> str:
     program = str(beside) if beside.is_file() else shutil.which("uv", path=environ.get("PATH"))
     if program is None:
         error = ProviderMissingError(
-            "pack", "uv is not installed; it brings interpreter and packages",
+            "pack", "uv is not installed; it downloads the interpreter and the packages",
             next_step="pip install 'tarn-orchestrator[pack]'",
         )  # fmt: skip
         error.code = "TARN-3196"
@@ -94,7 +94,7 @@ class Uv:
         (wheel,) = into.glob("*.whl")
         return wheel
 
-    def resolve(self, order: Order, version: str, wanted: Sequence[str], work: Path) -> Path:
+    def resolve(self, order: PackOptions, version: str, wanted: Sequence[str], work: Path) -> Path:
         """Return a file with the packages that *wanted* needs, each with its version.
 
         What is installed here is preferred, so that nodes run the same where they can.
@@ -117,13 +117,13 @@ class Uv:
         )
         return chosen
 
-    def install(self, order: Order, python: Path, chosen: Path, into: Path) -> None:
+    def install(self, order: PackOptions, python: Path, chosen: Path, into: Path) -> None:
         """Install the packages of the file *chosen*, and nothing else, into a directory.
 
         Raises:
             ProviderError: A package could not be brought.
         """
-        self.say("bringing the packages")
+        self.say("downloading the packages")
         self._run(
             "the packages",
             *("pip", "install", "--quiet", "--no-deps", "--no-config", "--link-mode", "copy"),
@@ -159,7 +159,7 @@ class Uv:
 def failure(what: str, said: str) -> ConfigError | ProviderError:
     """Return the error for what uv *said* when it did not bring *what*. Pure."""
     lines = [mask(line.strip()) for line in said.splitlines() if line.strip()]
-    words = "\n  ".join(lines[-_KEPT_LINES:]) or "it said nothing"
+    words = "\n  ".join(lines[-_KEPT_LINES:]) or "it printed nothing"
     if _DISK_FULL in said:
         step = "Free some space, or name another place with XDG_CACHE_HOME and UV_CACHE_DIR."
         return ProviderError(
@@ -175,13 +175,15 @@ def failure(what: str, said: str) -> ConfigError | ProviderError:
         )
     if any(mark in said for mark in _UNKNOWN):
         return ConfigError(
-            f"uv has no such Python:\n  {words}",
+            f"uv does not have that Python:\n  {words}",
             where="--python",
             next_step="`uv python list --only-downloads` shows what there is.",
         )
     step = "Another --glibc or --python may have wheels; --with 'NAME<VERSION' takes an older one."
-    return ProviderError("pack", f"{what} do not fit:\n  {words}", code="TARN-3197", next_step=step)
+    return ProviderError(
+        "pack", f"{what} do not fit together:\n  {words}", code="TARN-3197", next_step=step
+    )
 
 
-def _wheels_for(order: Order) -> Iterable[str]:
+def _wheels_for(order: PackOptions) -> Iterable[str]:
     return ("--python-platform", platform(order), "--only-binary", ":all:")

@@ -13,12 +13,12 @@ from tarn.errors import UnreachableError
 from tarn.interfaces import ClientContext
 from tarn.triton.folders import private_folder
 from tarn_plugins.cli.sandbox.maven import repository_fault
-from tarn_plugins.cli.sandbox.options import MOST_NODES, PLACEMENTS, VERSION, Options
+from tarn_plugins.cli.sandbox.options import MOST_NODES, PLACEMENTS, VERSION, SandboxOptions
 
 __all__ = ["sandbox"]
 
 F = TypeVar("F", bound=Callable[..., Any])
-_PLAIN = Options()
+_PLAIN = SandboxOptions()
 
 _directory = click.option(
     "--directory",
@@ -50,14 +50,14 @@ def sandbox() -> None:
     """Run a small Hadoop on this machine: HDFS, and YARN with some nodes.
 
     Real daemons, each a process of its own, on loopback addresses only; nothing in them is
-    protected from other users of this machine. Their jars are fetched once by Maven, or taken from
+    protected from other users of this machine. Maven downloads their jars once, or they come from
     an installation.
     """
 
 
 def _version(_ctx: click.Context, _parameter: click.Parameter, value: str | None) -> str | None:
     if value is not None and not VERSION.fullmatch(value):
-        raise click.BadParameter(f"'{value}' is no version of Hadoop, such as {_PLAIN.hadoop}")
+        raise click.BadParameter(f"'{value}' is not a version of Hadoop, such as {_PLAIN.hadoop}")
     return value
 
 
@@ -74,7 +74,7 @@ def _properties(
     """Return name -> value; None where none was given: those of before stay."""
     for value in values:
         if not value.partition("=")[0] or "=" not in value:
-            raise click.BadParameter(f"'{value}' is no NAME=VALUE")
+            raise click.BadParameter(f"'{value}' is not NAME=VALUE")
     return dict(value.split("=", 1) for value in values) or None
 
 
@@ -83,42 +83,42 @@ _shape = (
         "--hadoop",
         metavar="VERSION",
         callback=_version,
-        help=f"Which one is fetched. [{_PLAIN.hadoop}]",
+        help=f"Version of Hadoop to download. [{_PLAIN.hadoop}]",
     ),
     click.option(
         "--repository",
         metavar="URL",
         callback=_repository,
-        help="A Maven repository that is asked, too: a distribution's own jars are nowhere else.",
+        help="Another Maven repository to search; a distribution's own jars are only in its own.",
     ),
     click.option(
         "--hadoop-home",
         type=click.Path(exists=True, file_okay=False, resolve_path=True),
-        help="An installation whose jars are used; nothing is fetched.",
+        help="An installation whose jars to use; then nothing is downloaded.",
     ),
     click.option(
         "--nodes", type=click.IntRange(1, MOST_NODES), help=f"NodeManagers. [{_PLAIN.nodes}]"
     ),
     click.option(
-        "--gpus", type=click.IntRange(0), help=f"GPUs that each declares. [{_PLAIN.gpus}]"
+        "--gpus", type=click.IntRange(0), help=f"GPUs that each node declares. [{_PLAIN.gpus}]"
     ),
     click.option(
         "--placement",
         type=click.Choice(PLACEMENTS),
-        help=f"Who decides over placement constraints. [{_PLAIN.placement}]",
+        help=f"Who handles placement constraints. [{_PLAIN.placement}]",
     ),
     click.option(
         "--expiry",
         "expiry_s",
         type=click.FloatRange(1),
-        help="Seconds of silence after which a node or a master is given up. "
+        help="Seconds of silence after which a node or a master counts as lost. "
         f"[{_PLAIN.expiry_s:g}]",
     ),
     click.option("--ha/--no-ha", default=None, help="Two ResourceManagers and a ZooKeeper. [no]"),
     click.option(
         "--kerberos/--no-kerberos",
         default=None,
-        help="A realm with a ticket for you; RPC and HDFS want it. [no]",
+        help="A Kerberos realm with a ticket for you, which RPC and HDFS require. [no]",
     ),
     click.option(
         "--property",
@@ -126,14 +126,13 @@ _shape = (
         metavar="NAME=VALUE",
         multiple=True,
         callback=_properties,
-        help="A property of Hadoop, over the sandbox's own; an empty VALUE takes it away. May be "
-        "repeated.",
+        help="A property of Hadoop that overrides the sandbox's own; an empty VALUE removes it. "
+        "May be repeated.",
     ),
     click.option(
         "--network",
         type=click.IntRange(1, 254),
-        help="Listen on 127.0.N.*: another number, another sandbox beside this one. "
-        f"[{_PLAIN.network}]",
+        help=f"Listen on 127.0.N.*; use another number for a second sandbox. [{_PLAIN.network}]",
     ),
 )
 
@@ -149,9 +148,9 @@ def _with_shape(verb: F) -> F:
 @_with_shape
 @_form
 def up(directory: Path | None, form: str, **shape: Any) -> None:
-    """Start the sandbox; print what a client needs in its environment.
+    """Start the sandbox; print the environment that a client needs.
 
-    What is not given is as it was when the sandbox was made.
+    Options that are not given stay as they were when the sandbox was made.
 
     For a shell: eval "$(tarn sandbox up)"
     """
@@ -171,9 +170,9 @@ def up(directory: Path | None, form: str, **shape: Any) -> None:
 
 @sandbox.command()
 @_directory
-@click.option("--keep", is_flag=True, help="Keep the data: the next `up` goes on from it.")
+@click.option("--keep", is_flag=True, help="Keep the data for the next `up`.")
 def down(directory: Path | None, *, keep: bool) -> None:
-    """End the daemons and all that runs in the sandbox, and remove it."""
+    """Stop the daemons and everything that runs in the sandbox, and remove it."""
     from tarn_plugins.cli.sandbox.sandbox import Sandbox  # noqa: PLC0415
 
     Sandbox(_place(directory), _context()).down(keep=keep)

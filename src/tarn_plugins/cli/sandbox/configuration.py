@@ -11,9 +11,9 @@ import attrs
 
 from tarn_plugins.cli.sandbox import security
 from tarn_plugins.cli.sandbox.network import PORTS, host, nodes, resource_managers
-from tarn_plugins.cli.sandbox.options import Options
+from tarn_plugins.cli.sandbox.options import SandboxOptions
 
-__all__ = ["EXCLUDED", "LABEL", "QUEUES", "Site", "files", "xml"]
+__all__ = ["EXCLUDED", "LABEL", "QUEUES", "SandboxSite", "files", "xml"]
 
 Properties = Mapping[str, str]
 
@@ -45,7 +45,7 @@ _NOTHING = "<!doctype html><title>TARN sandbox</title><p>There are no pages here
 
 
 @attrs.frozen
-class Site:
+class SandboxSite:
     """Where a sandbox stands."""
 
     directory: str
@@ -54,7 +54,7 @@ class Site:
     """Who runs the daemons: the superuser of HDFS, and whom YARN lets act for others."""
 
 
-def files(options: Options, site: Site) -> dict[str, str]:
+def files(options: SandboxOptions, site: SandboxSite) -> dict[str, str]:
     """Return path below the sandbox's directory -> content, for every file but the programs."""
     queues = _with_own(_queues(), "capacity-scheduler", options)
     made = {
@@ -96,7 +96,7 @@ def xml(properties: Properties) -> str:
     return f'<?xml version="1.0" encoding="UTF-8"?>\n<configuration>\n{rows}</configuration>\n'
 
 
-def _with_own(properties: Properties, file: str, options: Options) -> Properties:
+def _with_own(properties: Properties, file: str, options: SandboxOptions) -> Properties:
     """Return *properties* of *file*, and over them those that the user gave for it."""
     given = {name: value for name, value in options.properties.items() if file in _places(name)}
     return {name: value for name, value in {**properties, **given}.items() if value}
@@ -106,7 +106,7 @@ def _places(name: str) -> tuple[str, ...]:
     return next(files for prefix, files in _FILES if name.startswith(prefix))
 
 
-def _core(options: Options, site: Site) -> Properties:
+def _core(options: SandboxOptions, site: SandboxSite) -> Properties:
     acting = f"hadoop.proxyuser.{site.user}"
     return {
         "fs.defaultFS": f"hdfs://{host('nn', options)}:{PORTS['nn']['rpc']}",
@@ -119,7 +119,7 @@ def _core(options: Options, site: Site) -> Properties:
     }
 
 
-def _hdfs(options: Options, site: Site) -> Properties:
+def _hdfs(options: SandboxOptions, site: SandboxSite) -> Properties:
     name_node, data_node = host("nn", options), host("dn", options)
     ports = PORTS["dn"]
     return {
@@ -130,7 +130,7 @@ def _hdfs(options: Options, site: Site) -> Properties:
         "dfs.namenode.rpc-address": f"{name_node}:{PORTS['nn']['rpc']}",
         "dfs.namenode.http-address": f"{name_node}:{PORTS['nn']['http']}",
         "dfs.namenode.safemode.extension": "0",
-        # A crash of the machine may cost the sandbox's data: it is made anew.
+        # A crash of the machine may cost the sandbox's data: it is made again.
         "dfs.namenode.edits.noeditlogchannelflush": "true",
         "dfs.datanode.address": f"{data_node}:{ports['data']}",
         "dfs.datanode.http.address": f"{data_node}:{ports['http']}",
@@ -145,7 +145,7 @@ def _hdfs(options: Options, site: Site) -> Properties:
     }
 
 
-def _yarn(options: Options, site: Site) -> Properties:
+def _yarn(options: SandboxOptions, site: SandboxSite) -> Properties:
     expiry_ms = str(round(options.expiry_s * 1000))
     data = f"{site.directory}/data"
     return {
@@ -185,7 +185,7 @@ def _logs() -> Properties:
     }
 
 
-def _one_resource_manager(options: Options, data: str) -> Properties:
+def _one_resource_manager(options: SandboxOptions, data: str) -> Properties:
     return {
         "yarn.resourcemanager.hostname": host("rm", options),
         **_addresses("rm", options, ""),
@@ -196,7 +196,7 @@ def _one_resource_manager(options: Options, data: str) -> Properties:
     }
 
 
-def _two_resource_managers(options: Options) -> Properties:
+def _two_resource_managers(options: SandboxOptions) -> Properties:
     names = resource_managers(options)
     made = {
         "yarn.resourcemanager.ha.enabled": "true",
@@ -214,7 +214,7 @@ def _two_resource_managers(options: Options) -> Properties:
     return made
 
 
-def _addresses(name: str, options: Options, suffix: str) -> Properties:
+def _addresses(name: str, options: SandboxOptions, suffix: str) -> Properties:
     keys = {
         "client": "address",
         "scheduler": "scheduler.address",
@@ -228,7 +228,7 @@ def _addresses(name: str, options: Options, suffix: str) -> Properties:
     }
 
 
-def _node(name: str, options: Options, site: Site) -> Properties:
+def _node(name: str, options: SandboxOptions, site: SandboxSite) -> Properties:
     me, ports, own = host(name, options), PORTS["nm"], f"{site.directory}/data/{name}"
     return {
         "yarn.nodemanager.hostname": me,
@@ -289,7 +289,7 @@ def _queues() -> Properties:
     return made
 
 
-def _zookeeper(options: Options, site: Site) -> str:
+def _zookeeper(options: SandboxOptions, site: SandboxSite) -> str:
     settings = {
         "tickTime": "500",
         "dataDir": f"{site.directory}/data/zk",

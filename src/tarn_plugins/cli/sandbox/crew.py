@@ -14,8 +14,8 @@ from tarn_plugins.cli.sandbox.daemons import (
     format_command,
     sockets,
 )
-from tarn_plugins.cli.sandbox.options import Options
-from tarn_plugins.cli.sandbox.processes import Process, containers, spawn
+from tarn_plugins.cli.sandbox.options import SandboxOptions
+from tarn_plugins.cli.sandbox.processes import DaemonProcess, containers, spawn
 from tarn_plugins.cli.sandbox.sockets import taken
 
 __all__ = ["Crew"]
@@ -28,7 +28,7 @@ _TAIL_LINES = 8
 class Crew:
     """The daemons in *directory*. One thread; they outlive it."""
 
-    def __init__(self, directory: Path, options: Options, clock: Clock) -> None:
+    def __init__(self, directory: Path, options: SandboxOptions, clock: Clock) -> None:
         self._directory = directory
         self._clock = clock
         self.all: tuple[Daemon, ...] = daemons(options, str(directory))
@@ -46,9 +46,9 @@ class Crew:
         names = ", ".join(one.name for one in self.all)
         raise NotFoundError(f"there is no daemon '{name}'", right=f"There are: {names}")
 
-    def process(self, name: str) -> Process | None:
+    def process(self, name: str) -> DaemonProcess | None:
         """Return the daemon's process; None: it does not run."""
-        process = Process.read(self._pid(name))
+        process = DaemonProcess.read(self._pid(name))
         return process if process is not None and process.alive else None
 
     def running(self) -> set[str]:
@@ -64,7 +64,7 @@ class Crew:
         argv = command(daemon, java, str(self._directory))
         spawn(argv, environ, self._directory, self.log(daemon.name)).write(self._pid(daemon.name))
 
-    def format(self, java: str, environ: Mapping[str, str]) -> Process:
+    def format(self, java: str, environ: Mapping[str, str]) -> DaemonProcess:
         """Start what makes an empty HDFS, and ends; its log is called ``format``."""
         argv = format_command(java, str(self._directory), self.daemon("nn").flags)
         return spawn(argv, environ, self._directory, self.log("format"))
@@ -85,7 +85,7 @@ class Crew:
                 raise TimedOutError(f"'{name}' did not end within {_END_S:g} s of {number.name}")
             self._pid(name).unlink(missing_ok=True)
 
-    def listens(self, name: str, options: Options) -> bool:
+    def listens(self, name: str, options: SandboxOptions) -> bool:
         """Whether every socket of a daemon takes connections.
 
         Raises:
@@ -135,9 +135,9 @@ class Crew:
         for file in (self._directory / "run").glob("*.pid"):
             file.unlink()
 
-    def _recorded(self) -> list[Process]:
+    def _recorded(self) -> list[DaemonProcess]:
         """Return what runs, whatever the options say today."""
-        found = map(Process.read, sorted((self._directory / "run").glob("*.pid")))
+        found = map(DaemonProcess.read, sorted((self._directory / "run").glob("*.pid")))
         return [one for one in found if one is not None and one.alive]
 
     def _pid(self, name: str) -> Path:

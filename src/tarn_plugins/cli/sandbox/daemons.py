@@ -3,7 +3,7 @@
 import attrs
 
 from tarn_plugins.cli.sandbox.network import PORTS, address, nodes, resource_managers
-from tarn_plugins.cli.sandbox.options import Options
+from tarn_plugins.cli.sandbox.options import SandboxOptions
 
 __all__ = ["Daemon", "command", "daemons", "format_command", "java_command", "sockets"]
 
@@ -36,7 +36,7 @@ class Daemon:
     heap_mib: int
     arguments: tuple[str, ...] = ()
     flags: tuple[str, ...] = ()
-    """Java's, beside those that all have."""
+    """Java's, besides those that all have."""
 
     @property
     def kind(self) -> str:
@@ -44,7 +44,7 @@ class Daemon:
         return self.name.rstrip("0123456789")
 
 
-def daemons(options: Options, directory: str) -> tuple[Daemon, ...]:
+def daemons(options: SandboxOptions, directory: str) -> tuple[Daemon, ...]:
     """Return every daemon, in the order in which they are best started."""
     # Java looks for the realm where this says, and not where KRB5_CONFIG does.
     realm = f"-Djava.security.krb5.conf={directory}/etc/kerberos/krb5.conf"
@@ -103,7 +103,7 @@ def java_command(
     )
 
 
-def sockets(daemon: Daemon, options: Options) -> tuple[tuple[str, int], ...]:
+def sockets(daemon: Daemon, options: SandboxOptions) -> tuple[tuple[str, int], ...]:
     """Return (address, port) of every socket on which *daemon* listens."""
     own = address(daemon.name, options)
     return tuple((own, port) for port in PORTS[daemon.kind].values())

@@ -8,10 +8,10 @@ import attrs
 
 from tarn_plugins.cli.sandbox.rest import ask, listing
 
-__all__ = ["Hdfs", "ProgramHdfs", "WebHdfs"]
+__all__ = ["HdfsAdmin", "ProgramHdfs", "WebHdfs"]
 
 
-class Hdfs(Protocol):
+class HdfsAdmin(Protocol):
     """Directories and files, as the superuser.
 
     Raises:

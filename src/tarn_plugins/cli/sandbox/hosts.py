@@ -48,7 +48,9 @@ def ensure(
         raise _not_there(absent, file, error.strerror or "cannot be written") from error
     still = missing(absent, found)
     if still:
-        raise _not_there(still, file, "an earlier line, or another source of names, wins")
+        raise _not_there(
+            still, file, "an earlier line, or another source of names, takes precedence"
+        )
 
 
 def _unended(file: IO[bytes]) -> str:
@@ -63,8 +65,8 @@ def _not_there(absent: Mapping[str, str], file: Path, why: str) -> ProviderError
     lines = "\n".join(f"{address} {name}" for name, address in absent.items())
     return ProviderError(
         "sandbox",
-        f"{len(absent)} host names of the sandbox have not their addresses ({why})",
+        f"{len(absent)} host names of the sandbox do not have their addresses ({why})",
         code="TARN-3503",
         where=str(file),
-        next_step=f"Have these lines in it:\n{lines}",
+        next_step=f"Add these lines to it:\n{lines}",
     )

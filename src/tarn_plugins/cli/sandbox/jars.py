@@ -36,9 +36,9 @@ def installed(home: Path) -> tuple[Path, ...]:
     if not any(name.startswith("hadoop-yarn-server-resourcemanager-") for name in found):
         raise ProviderError(
             "sandbox",
-            f"'{home}' holds no Hadoop: no hadoop-yarn-server-resourcemanager-*.jar in it",
+            f"'{home}' does not hold a Hadoop: it has no hadoop-yarn-server-resourcemanager-*.jar",
             code="TARN-3502",
-            next_step="Name an installation, or leave --hadoop-home out: the jars are fetched.",
+            next_step="Name an installation, or leave --hadoop-home out to download the jars.",
         )
     return tuple(found[name] for name in sorted(found))
 
@@ -49,7 +49,7 @@ def fetched(version: str, context: ClientContext, repository: str = "") -> tuple
     Args:
         version: Hadoop's; the cache has a folder for each.
         context: The client's.
-        repository: URL of a Maven repository that is asked beside those of Maven's settings.
+        repository: URL of a Maven repository that is asked besides those of Maven's settings.
 
     Raises:
         ProviderError: Maven is missing, or could not bring them.
@@ -65,13 +65,13 @@ def _fetch(version: str, repository: str, target: Path, context: ClientContext) 
     if program is None:
         raise ProviderError(
             "sandbox",
-            "no mvn on PATH, and the jars of Hadoop are not in the cache yet",
+            "mvn is not on PATH, and the jars of Hadoop are not in the cache yet",
             code="TARN-3501",
             next_step="Install Maven (Debian: apt install maven), or name an installation of "
             "Hadoop with --hadoop-home.",
         )
     private_folder(target.parent)
-    # Beside the target, so that it arrives by a rename: whole, or not at all.
+    # Next to the target, so that it arrives by a rename: whole, or not at all.
     with tempfile.TemporaryDirectory(prefix=f"{target.name}.", dir=target.parent) as made:
         work = Path(made)
         (work / "pom.xml").write_text(maven.pom(version, repository), "utf-8")
@@ -91,7 +91,9 @@ def _fetch(version: str, repository: str, target: Path, context: ClientContext) 
 def _put(jars: Path, target: Path, version: str) -> None:
     if not (jars / _MAIN.format(version=version)).is_file():
         raise ProviderError(
-            "sandbox", f"Maven brought no ResourceManager of Hadoop {version}", code="TARN-3502"
+            "sandbox",
+            f"Maven did not download a ResourceManager of Hadoop {version}",
+            code="TARN-3502",
         )
     try:
         jars.rename(target)
@@ -137,7 +139,7 @@ def _explained(failed: _Failed, version: str, repository: str) -> ProviderError:
     if not found:
         wrong = [line for line in failed.last if "ERROR" in line] or failed.last
         said = mask("\n".join(wrong))
-        found = f"Maven could not bring Hadoop's jars (exit code {failed.code}):\n{said}"
+        found = f"Maven could not download Hadoop's jars (exit code {failed.code}):\n{said}"
         next_step = "Check the version, and the repositories in Maven's settings.xml."
     return ProviderError("sandbox", found, code="TARN-3502", next_step=next_step)
 

@@ -10,7 +10,7 @@ import attrs
 
 from tarn.errors import ProviderError
 from tarn_plugins.cli.sandbox.network import host
-from tarn_plugins.cli.sandbox.options import Options
+from tarn_plugins.cli.sandbox.options import SandboxOptions
 from tarn_plugins.cli.sandbox.security import REALM, orders
 
 __all__ = ["Realm", "with_sbin"]
@@ -32,7 +32,7 @@ class Realm:
 
     directory: Path
     """The sandbox's."""
-    options: Options
+    options: SandboxOptions
     user: str
     """Whose ticket clients get, and who owns what is made in HDFS."""
     passed_on: Mapping[str, str] = attrs.field(repr=False)
@@ -74,7 +74,7 @@ class Realm:
         if lacking:
             raise ProviderError(
                 "sandbox",
-                f"Kerberos needs programs that are not here: {', '.join(lacking)}",
+                f"Kerberos needs programs that are not installed: {', '.join(lacking)}",
                 code="TARN-3501",
                 next_step="Install MIT Kerberos "
                 "(Debian: apt install krb5-kdc krb5-admin-server krb5-user).",
@@ -147,5 +147,5 @@ def _failed(program: str, said: str) -> ProviderError:
         "sandbox",
         f"`{program}` failed: {said.strip()[-_SAID:]}",
         code="TARN-3506",
-        next_step="`tarn sandbox down` and `up` begin anew.",
+        next_step="Run `tarn sandbox down`, then `up`, to start again.",
     )

@@ -9,7 +9,7 @@ from pathlib import Path
 import attrs
 
 from tarn.triton.folders import private_folder
-from tarn_plugins.cli.sandbox.options import Options
+from tarn_plugins.cli.sandbox.options import SandboxOptions
 
 __all__ = ["is_formatted", "lay_out", "remove", "written"]
 
@@ -17,17 +17,17 @@ _OPTIONS = "sandbox.json"
 _OWN = ("bin", "data", "etc", "lib", "logs", "run", "share")
 
 
-def written(directory: Path) -> Options | None:
+def written(directory: Path) -> SandboxOptions | None:
     """Return the options with which the sandbox in *directory* was made; None: there is none."""
     try:
-        return Options.read(json.loads((directory / _OPTIONS).read_text("utf-8")))
+        return SandboxOptions.read(json.loads((directory / _OPTIONS).read_text("utf-8")))
     except FileNotFoundError:
         return None
 
 
 def lay_out(
     directory: Path,
-    options: Options,
+    options: SandboxOptions,
     texts: Mapping[str, str],
     programs: Mapping[str, str],
     jars: Iterable[Path],

@@ -30,7 +30,7 @@ _NOT_BROUGHT = re.compile(
 )
 _BLOCKED = re.compile(r"Blocked mirror for repositories: \[\S+ \((?P<url>[^,)]*)")
 _CLOSED = re.compile(r"\b(?:401|403)\b|(?i:authentication failed|not authorized|unauthorized)")
-_NO_REPOSITORY = "is no URL of a Maven repository, such as https://HOST/PATH or file:///PATH"
+_NO_REPOSITORY = "is not the URL of a Maven repository, such as https://HOST/PATH or file:///PATH"
 _URL = re.compile(r"[!-~]+")
 _NO_URL = frozenset("<>\"'`{}$\\^|?#")
 """``${...}``: Maven would put a value in its place."""
@@ -41,7 +41,7 @@ def pom(version: str, repository: str = "") -> str:
 
     Args:
         version: Hadoop's.
-        repository: URL that is asked beside those of Maven's settings; empty: none.
+        repository: URL that is asked besides those of Maven's settings; empty: none.
     """
     wanted = "".join(
         "    <dependency><groupId>org.apache.hadoop</groupId>"
@@ -79,8 +79,8 @@ def repository_fault(url: str) -> str:
         return _NO_REPOSITORY
     if "@" in parts.netloc:
         return (
-            "names a user or a password, which would be written into files and shown; write them "
-            f"into Maven's settings.xml, as the <server> with the id {REPOSITORY_ID}"
+            "contains a user or a password, which would be written into files and shown; write "
+            f"them into Maven's settings.xml, as the <server> with the id {REPOSITORY_ID}"
         )
     if parts.query or parts.fragment:
         return "has a query or a fragment; a repository is a plain folder"
@@ -111,8 +111,8 @@ def explained(lines: Iterable[str], version: str, repository: str) -> tuple[str,
 
 def _blocked(url: str) -> tuple[str, str]:
     found = (
-        f"Maven does not ask {url}: plain http is refused, since others on the way could change "
-        "what comes"
+        f"Maven does not ask {url}: it refuses plain http, since others could change the files "
+        "on their way"
     )
     return found, "Use https, or allow it in Maven's settings.xml (a <mirror> of this repository)."
 
@@ -124,7 +124,7 @@ def _not_brought(found: re.Match[str]) -> tuple[str, str]:
             "Write user and password into Maven's settings.xml, as the <server> with the id "
             f"{found['id']}."
         )
-        return f"{at} lets nobody in without a password: {why}", step
+        return f"{at} requires a password: {why}", step
     return (
         f"{at} cannot be reached: {why}",
         "Check its URL, and the proxy in Maven's settings.xml where one is needed.",
@@ -141,12 +141,12 @@ def _not_found(artifact: str, version: str, repository: str) -> tuple[str, str]:
     found = f"there is no {name} {version} in {places}" if own else f"no {artifact} is in {places}"
     if not repository:
         return found, (
-            "Check the version; one of a distribution is in a repository of its own: name it with "
-            "--repository URL."
+            "Check the version; a distribution's own version is in the distribution's "
+            "repository: name it with --repository URL."
         )
     path = f"org/apache/hadoop/{name}/{version}/" if own else "the artifact"
     return found, (
-        f"Check version and URL: below it there must be {path}. A <mirror> of everything in "
-        "Maven's settings.xml (mirrorOf *) is asked instead of it; leave "
-        f"{REPOSITORY_ID} out there (*,!{REPOSITORY_ID})."
+        f"Check version and URL: {path} must exist below it. If Maven's settings.xml has a "
+        f"<mirror> of everything (mirrorOf *), Maven asks that instead; exclude {REPOSITORY_ID} "
+        f"there (*,!{REPOSITORY_ID})."
     )

@@ -6,7 +6,7 @@ be the same in every sandbox. ``.test`` is reserved for names that exist nowhere
 
 from collections.abc import Mapping
 
-from tarn_plugins.cli.sandbox.options import Options
+from tarn_plugins.cli.sandbox.options import SandboxOptions
 
 __all__ = ["PORTS", "address", "addresses", "host", "nodes", "resource_managers"]
 
@@ -24,29 +24,29 @@ PORTS: Mapping[str, Mapping[str, int]] = {
 """Kind of daemon -> what for -> port. Not Hadoop's own: those may be in use on every address."""
 
 
-def nodes(options: Options) -> tuple[str, ...]:
+def nodes(options: SandboxOptions) -> tuple[str, ...]:
     """Return the names of the NodeManagers: ``nm1``, ``nm2``..."""
     return tuple(f"nm{i}" for i in range(1, options.nodes + 1))
 
 
-def resource_managers(options: Options) -> tuple[str, ...]:
+def resource_managers(options: SandboxOptions) -> tuple[str, ...]:
     """Return the names of the ResourceManagers."""
     return ("rm", "rm2") if options.ha else ("rm",)
 
 
-def host(daemon: str, options: Options) -> str:
+def host(daemon: str, options: SandboxOptions) -> str:
     """Return the host name of *daemon*."""
     zone = "tarn.test" if options.network == _PLAIN_NETWORK else f"net{options.network}.tarn.test"
     return f"{daemon}.{zone}"
 
 
-def address(daemon: str, options: Options) -> str:
+def address(daemon: str, options: SandboxOptions) -> str:
     """Return the address of *daemon*."""
     last = _LAST_OCTET.get(daemon) or _FIRST_NODE + int(daemon.removeprefix("nm"))
     return f"127.0.{options.network}.{last}"
 
 
-def addresses(options: Options) -> dict[str, str]:
+def addresses(options: SandboxOptions) -> dict[str, str]:
     """Return host name -> address, for every daemon of the sandbox."""
     names = ["nn", "dn", *resource_managers(options)]
     names += [*(("zk",) if options.ha else ()), *(("kdc",) if options.kerberos else ())]

@@ -9,7 +9,7 @@ from attrs.validators import and_, ge, in_, le, matches_re
 
 from tarn_plugins.cli.sandbox.maven import repository_fault
 
-__all__ = ["MOST_NODES", "PLACEMENTS", "VERSION", "Options"]
+__all__ = ["MOST_NODES", "PLACEMENTS", "VERSION", "SandboxOptions"]
 
 PLACEMENTS = ("scheduler", "placement-processor", "disabled")
 """What ``yarn.resourcemanager.placement-constraints.handler`` may be."""
@@ -25,15 +25,15 @@ def _is_repository(_of: object, _field: object, url: str) -> None:
 
 
 @attrs.frozen
-class Options:
-    """The shape of a sandbox; written beside it, so that every later command knows it."""
+class SandboxOptions:
+    """The shape of a sandbox; written next to it, so that every later command knows it."""
 
     hadoop: str = attrs.field(default="3.4.2", validator=matches_re(VERSION))
     """Version of Hadoop that is fetched; without meaning where *hadoop_home* is given."""
     hadoop_home: str = ""
     """An installation whose jars are used; empty: they are fetched."""
     repository: str = attrs.field(default="", validator=_is_repository)
-    """URL of a Maven repository that is asked for *hadoop* beside those of Maven's settings; of a
+    """URL of a Maven repository that is asked for *hadoop* besides those of Maven's settings; of a
     distribution, whose jars are nowhere else."""
     nodes: int = attrs.field(default=3, validator=and_(ge(1), le(MOST_NODES)))
     """NodeManagers."""
@@ -60,7 +60,7 @@ class Options:
     """Every daemon listens on 127.0.<network>.*: another number, another sandbox."""
 
     @classmethod
-    def read(cls, plain: Mapping[str, Any]) -> "Options":
+    def read(cls, plain: Mapping[str, Any]) -> "SandboxOptions":
         """Return options as they were written; keys of newer versions are passed over."""
         known = {field.name for field in attrs.fields(cls)}
         return cls(**{key: value for key, value in plain.items() if key in known})

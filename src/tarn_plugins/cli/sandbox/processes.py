@@ -13,13 +13,13 @@ import attrs
 
 from tarn.process_table import environment_of, start_ticks
 
-__all__ = ["Process", "containers", "spawn"]
+__all__ = ["DaemonProcess", "containers", "spawn"]
 
 _PROC = Path("/proc")
 
 
 @attrs.frozen
-class Process:
+class DaemonProcess:
     """One process; signals through it never reach another that got its pid."""
 
     pid: int
@@ -27,7 +27,7 @@ class Process:
     """Clock ticks since boot."""
 
     @classmethod
-    def read(cls, file: Path) -> "Process | None":
+    def read(cls, file: Path) -> "DaemonProcess | None":
         """Return what `write` wrote; None: nothing readable is there."""
         try:
             plain = json.loads(file.read_text())
@@ -79,7 +79,9 @@ def _reap(descriptor: int) -> None:
         os.waitid(os.P_PIDFD, descriptor, os.WEXITED | os.WNOHANG)
 
 
-def spawn(argv: Sequence[str], environ: Mapping[str, str], folder: Path, log: Path) -> Process:
+def spawn(
+    argv: Sequence[str], environ: Mapping[str, str], folder: Path, log: Path
+) -> DaemonProcess:
     """Start *argv* in *folder*, in a session of its own; its output is appended to *log*.
 
     Raises:
@@ -97,10 +99,10 @@ def spawn(argv: Sequence[str], environ: Mapping[str, str], folder: Path, log: Pa
         )
     # It is known by its pid and start from here on; Popen must not warn that nobody reaped it.
     process.returncode = 0
-    return Process(process.pid, start_ticks(process.pid) or 0)
+    return DaemonProcess(process.pid, start_ticks(process.pid) or 0)
 
 
-def containers(data: Path) -> tuple[Process, ...]:
+def containers(data: Path) -> tuple[DaemonProcess, ...]:
     """Return the processes that NodeManagers with directories below *data* started.
 
     A NodeManager tells each container its ``LOCAL_DIRS``; children inherit it. Those of other users
@@ -116,5 +118,5 @@ def containers(data: Path) -> tuple[Process, ...]:
             start = start_ticks(int(entry.name))
             variables = environment_of(int(entry.name))
             if start is not None and any(one.startswith(mark) for one in variables):
-                found.append(Process(int(entry.name), start))
+                found.append(DaemonProcess(int(entry.name), start))
     return tuple(found)

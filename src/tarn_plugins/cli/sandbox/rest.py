@@ -77,7 +77,7 @@ class ResourceManagers:
         return ask(self.active(), self._port, self._path(path, {}), method="PUT", body=body)
 
     def post(self, path: str, body: Any) -> Any:
-        """As `put`, for what is made anew."""
+        """As `put`, for what is made again."""
         return ask(self.active(), self._port, self._path(path, {}), method="POST", body=body)
 
     def _path(self, path: str, query: dict[str, str]) -> str:

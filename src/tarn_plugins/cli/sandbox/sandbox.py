@@ -13,14 +13,14 @@ import attrs
 from tarn.errors import NotFoundError, RefusedError, TimedOutError, UnreachableError
 from tarn.interfaces import ClientContext, Progress
 from tarn_plugins.cli.sandbox import hosts, jars, java, programs
-from tarn_plugins.cli.sandbox.configuration import Site, files
+from tarn_plugins.cli.sandbox.configuration import SandboxSite, files
 from tarn_plugins.cli.sandbox.crew import Crew
 from tarn_plugins.cli.sandbox.daemons import Daemon
-from tarn_plugins.cli.sandbox.hdfs import Hdfs, ProgramHdfs, WebHdfs
+from tarn_plugins.cli.sandbox.hdfs import HdfsAdmin, ProgramHdfs, WebHdfs
 from tarn_plugins.cli.sandbox.kerberos import Realm, with_sbin
 from tarn_plugins.cli.sandbox.layout import is_formatted, lay_out, remove, written
 from tarn_plugins.cli.sandbox.network import PORTS, addresses, host, nodes, resource_managers
-from tarn_plugins.cli.sandbox.options import Options
+from tarn_plugins.cli.sandbox.options import SandboxOptions
 from tarn_plugins.cli.sandbox.rest import ResourceManagers, ask
 from tarn_plugins.cli.sandbox.shims import shims
 from tarn_plugins.cli.sandbox.sockets import check_free
@@ -68,7 +68,7 @@ class Sandbox:
     """
 
     def __init__(
-        self, directory: Path, context: ClientContext, options: Options | None = None
+        self, directory: Path, context: ClientContext, options: SandboxOptions | None = None
     ) -> None:
         self.directory = directory.absolute()
         self._context = context
@@ -246,7 +246,7 @@ class Sandbox:
             )
         if before is None and self.directory.is_dir() and any(self.directory.iterdir()):
             raise RefusedError(
-                "the directory holds something that is no sandbox",
+                "the directory holds something that is not a sandbox",
                 where=str(self.directory),
                 next_step="Name another one with --directory.",
             )
@@ -266,7 +266,7 @@ class Sandbox:
         lay_out(
             self.directory,
             options,
-            files(options, Site(directory, self._user)),
+            files(options, SandboxSite(directory, self._user)),
             shims(str(home / "bin" / "java"), directory),
             found,
         )
@@ -329,7 +329,7 @@ class Sandbox:
         return True
 
     @property
-    def _hdfs(self) -> Hdfs:
+    def _hdfs(self) -> HdfsAdmin:
         if self._realm is None:
             return WebHdfs(host("nn", self.options), PORTS["nn"]["http"], self._user)
         environ = {**self._hadoop, **self._realm.administrator}
@@ -358,7 +358,7 @@ class Sandbox:
             if watched:
                 self._crew.check()
             if self._context.clock.now_s() > end_s:
-                raise TimedOutError(f"not in time: {what}", where=f"sandbox {self.directory}")
+                raise TimedOutError(f"timed out: {what}", where=f"sandbox {self.directory}")
             pause.wait(_LOOK_S)
 
     # -- where things are
@@ -379,7 +379,7 @@ class Sandbox:
         given = self._context.environ
         return {name: given[name] for name in _PASSED_ON if name in given}
 
-    def _written(self) -> Options:
+    def _written(self) -> SandboxOptions:
         found = written(self.directory)
         if found is None:
             raise NotFoundError(
@@ -393,6 +393,6 @@ class Sandbox:
         self._context.progress(Progress("sandbox", message))
 
 
-def _differing(before: Options | None, after: Options) -> str:
-    old, new = attrs.asdict(before or Options()), attrs.asdict(after)
+def _differing(before: SandboxOptions | None, after: SandboxOptions) -> str:
+    old, new = attrs.asdict(before or SandboxOptions()), attrs.asdict(after)
     return ", ".join(f"{key} = {old[key]}, not {new[key]}" for key in new if old[key] != new[key])

@@ -7,7 +7,7 @@ NameNode stay open, so that whoever looks needs no SPNEGO; WebHDFS alone is clos
 from collections.abc import Mapping
 
 from tarn_plugins.cli.sandbox.network import PORTS, address, host, nodes, resource_managers
-from tarn_plugins.cli.sandbox.options import Options
+from tarn_plugins.cli.sandbox.options import SandboxOptions
 
 __all__ = ["PEOPLE", "REALM", "core", "hdfs", "node", "orders", "resource_manager", "texts", "yarn"]
 
@@ -21,7 +21,7 @@ _IDLE_MS = 2000
 _FILTER = "org.apache.hadoop.security.AuthenticationFilterInitializer"
 
 
-def principals(options: Options, user: str) -> dict[str, str]:
+def principals(options: SandboxOptions, user: str) -> dict[str, str]:
     """Return principal -> the name of its keytab, without ``.keytab``.
 
     ``spnego`` holds the keys of a master's API, for every node on which one may run.
@@ -40,7 +40,7 @@ def principals(options: Options, user: str) -> dict[str, str]:
     }
 
 
-def orders(options: Options, user: str, folder: str) -> str:
+def orders(options: SandboxOptions, user: str, folder: str) -> str:
     """Return what ``kadmin.local`` is told: every principal, and its key into a keytab."""
     return "".join(
         f"addprinc -randkey {name}\nktadd -norandkey -k {folder}/{keytab}.keytab {name}\n"
@@ -48,7 +48,7 @@ def orders(options: Options, user: str, folder: str) -> str:
     )
 
 
-def texts(options: Options, directory: str) -> dict[str, str]:
+def texts(options: SandboxOptions, directory: str) -> dict[str, str]:
     """Return path below *directory* -> content: what Kerberos itself reads."""
     folder = f"{directory}/data/kerberos"
     kdc = f"{address('kdc', options)}:{PORTS['kdc']['kdc']}"
@@ -58,7 +58,7 @@ def texts(options: Options, directory: str) -> dict[str, str]:
     }
 
 
-def core(options: Options) -> Properties:
+def core(options: SandboxOptions) -> Properties:
     """Return what replaces the lines of a ``core-site.xml`` without security."""
     made = {"hadoop.security.authentication": "kerberos"}
     if options.token_life_s:
@@ -66,8 +66,8 @@ def core(options: Options) -> Properties:
     return made
 
 
-def hdfs(options: Options, directory: str) -> Properties:
-    """Return what ``hdfs-site.xml`` has beside."""
+def hdfs(options: SandboxOptions, directory: str) -> Properties:
+    """Return what ``hdfs-site.xml`` has besides."""
     keytab = f"{directory}/data/kerberos/hdfs.keytab"
     web = f"HTTP/{host('nn', options)}@{REALM}"
     return {
@@ -86,7 +86,7 @@ def hdfs(options: Options, directory: str) -> Properties:
 
 
 def yarn(directory: str) -> Properties:
-    """Return what ``yarn-site.xml`` has beside; ``_HOST`` is whoever listens."""
+    """Return what ``yarn-site.xml`` has besides; ``_HOST`` is whoever listens."""
     keytab = f"{directory}/data/kerberos/yarn.keytab"
     return {
         # To read logs securely a NodeManager needs Hadoop's native library, which no jar holds:
@@ -100,16 +100,16 @@ def yarn(directory: str) -> Properties:
 
 
 def resource_manager() -> Properties:
-    """Return what a ResourceManager's own file has beside: its pages believe ``user.name``."""
+    """Return what a ResourceManager's own file has besides: its pages believe ``user.name``."""
     return {"hadoop.http.filter.initializers": _FILTER, "hadoop.http.authentication.type": "simple"}
 
 
-def node(name: str, options: Options) -> Properties:
-    """Return what a NodeManager's own file has beside; its ``_HOST`` would be the machine."""
+def node(name: str, options: SandboxOptions) -> Properties:
+    """Return what a NodeManager's own file has besides; its ``_HOST`` would be the machine."""
     return {"yarn.nodemanager.principal": f"yarn/{host(name, options)}@{REALM}"}
 
 
-def _tokens(options: Options) -> Properties:
+def _tokens(options: SandboxOptions) -> Properties:
     if not options.token_life_s:
         return {}
     life_ms = round(options.token_life_s * 1000)

@@ -8,7 +8,7 @@ from pathlib import Path
 from tarn.errors import RefusedError
 from tarn_plugins.cli.sandbox.daemons import Daemon, sockets
 from tarn_plugins.cli.sandbox.layout import written
-from tarn_plugins.cli.sandbox.options import Options
+from tarn_plugins.cli.sandbox.options import SandboxOptions
 
 __all__ = ["check_free", "taken"]
 
@@ -17,7 +17,7 @@ _CONNECT_S = 1.0
 _HOME = b"-Dhadoop.home.dir="
 
 
-def check_free(wanted: Iterable[Daemon], options: Options) -> None:
+def check_free(wanted: Iterable[Daemon], options: SandboxOptions) -> None:
     """Return when every socket of these daemons can be had.
 
     Raises:
@@ -46,7 +46,7 @@ def taken(address: str, port: int) -> bool:
         return trial.connect_ex((address, port)) == 0
 
 
-def _advice(options: Options) -> str:
+def _advice(options: SandboxOptions) -> str:
     for directory in _sandboxes():
         there = written(directory)
         if there is not None and there.network == options.network:
@@ -54,7 +54,7 @@ def _advice(options: Options) -> str:
                 f"End the other sandbox (`tarn sandbox down --directory {directory}`), or "
                 "choose another --network."
             )
-    return "End what listens there, or choose another --network."
+    return "End the program that listens there, or choose another --network."
 
 
 def _sandboxes() -> Iterator[Path]:

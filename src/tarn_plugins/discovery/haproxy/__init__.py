@@ -1,4 +1,4 @@
-"""HAProxy: servers pushed through its Runtime API, by an agent beside it or by the master."""
+"""HAProxy: servers pushed through its Runtime API, by an agent next to it or by the master."""
 
 from collections.abc import Iterable, Mapping
 
@@ -8,12 +8,18 @@ from tarn.domain import ClusterSpec
 from tarn.errors import ProviderMissingError
 from tarn.hookspecs import Factory, FileCheck, hookimpl
 from tarn.interfaces import Check, Discovery, MasterContext
-from tarn_plugins.discovery.haproxy.settings import Settings
+from tarn_plugins.discovery.haproxy.settings import HaproxySettings
 
-__all__ = ["Settings", "tarn_cli", "tarn_discoveries", "tarn_doctor_checks", "tarn_doctor_files"]
+__all__ = [
+    "HaproxySettings",
+    "tarn_cli",
+    "tarn_discoveries",
+    "tarn_doctor_checks",
+    "tarn_doctor_files",
+]
 
 
-def _create(settings: Settings, context: MasterContext) -> Discovery:
+def _create(settings: HaproxySettings, context: MasterContext) -> Discovery:
     # each is imported when it is made: only who drives a HAProxy needs haproxyadmin
     if settings.followers:
         from tarn_plugins.discovery.haproxy.elsewhere import AgentsElsewhere  # noqa: PLC0415
@@ -37,7 +43,7 @@ def tarn_discoveries() -> Mapping[str, Factory[Discovery]]:
     """Offer ``haproxy``."""
     return {
         "haproxy": Factory(
-            settings=Settings,
+            settings=HaproxySettings,
             create=_create,
             summary="servers of HAProxy, pushed through its Runtime API",
             extra="haproxy",

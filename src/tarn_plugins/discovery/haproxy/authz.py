@@ -51,7 +51,7 @@ def _refuse(option: str, value: object, right: str) -> ConfigError:
 
 def _path(_authz: Any, field: "attrs.Attribute[Any]", value: str) -> None:
     if value and not _PATH.fullmatch(value):
-        right = "An absolute path of letters, digits and '_./@+=-' is right."
+        right = "Use an absolute path of letters, digits and '_./@+=-'."
         raise _refuse(field.name, value, right)
 
 
@@ -60,7 +60,7 @@ def _networks(_authz: Any, field: "attrs.Attribute[Any]", value: tuple[str, ...]
         try:
             ipaddress.ip_network(one)
         except ValueError as error:
-            right = "An address or a network is right: 10.0.0.5, 10.0.0.0/24."
+            right = "Use an address or a network: 10.0.0.5, 10.0.0.0/24."
             raise _refuse(field.name, one, right) from error
 
 
@@ -71,16 +71,16 @@ def _place(_authz: Any, field: "attrs.Attribute[Any]", value: str) -> None:
     try:
         ipaddress.IPv4Address(host)
     except ValueError as error:
-        right = "An IPv4 address with a port is right: 10.0.0.7:40001."
+        right = "Use an IPv4 address with a port: 10.0.0.7:40001."
         raise _refuse(field.name, value, right) from error
     if not port.isascii() or not port.isdecimal() or not 0 < int(port) < 2**16:
-        raise _refuse(field.name, value, "A port from 1 to 65535 is right.")
+        raise _refuse(field.name, value, "Use a port from 1 to 65535.")
 
 
 def _number(least: int, most: int) -> Any:
     def check(_authz: Any, field: "attrs.Attribute[Any]", value: Any) -> None:
         if type(value) is not int or not least <= value <= most:
-            raise _refuse(field.name, value, f"A whole number from {least} to {most} is right.")
+            raise _refuse(field.name, value, f"Use a whole number from {least} to {most}.")
 
     return check
 
@@ -117,7 +117,7 @@ class Authz:
     def __attrs_post_init__(self) -> None:
         """Refuse a file that is none."""
         if not self.lua:
-            raise _refuse("lua", self.lua, "The absolute path of the Lua file is right.")
+            raise _refuse("lua", self.lua, "Use the absolute path of the Lua file.")
 
 
 def lua_text() -> str:
@@ -148,10 +148,10 @@ _LOG = (
 def identity(authz: Authz) -> list[str]:
     """Return the lines of the door at which Knox may come in, and everybody else is anonymous."""
     if not authz.knox:
-        return ["  # nobody is believed to be Knox here: everybody is anonymous"]
+        return ["  # no request counts as Knox's here: every user is anonymous"]
     source = " ".join(authz.knox)
     return [
-        "  # Knox comes from there and brings the gate's secret; everybody else is anonymous",
+        "  # Knox connects from there with the gateway secret; everybody else is anonymous",
         f"  http-request set-var(txn.tarn_from_knox) bool(true) if {{ src {source} }}",
     ]
 
@@ -208,7 +208,7 @@ def certificate_frontend(authz: Authz, bind: str, backend: str) -> str:
     """Return the door for clients with certificates, which may stream: Knox would hold that up."""
     return "\n".join(
         [
-            "# for whoever has a certificate: programs, and streams, which Knox would hold back",
+            "# for clients with a certificate: programs, and streams, which Knox would delay",
             "frontend triton_certificate",
             f"{bind} ca-file {authz.client_ca} verify required",
             _CERTIFICATE,
@@ -230,7 +230,7 @@ def api(authz: Authz) -> str:
     return f"""\
 backend {API_BACKEND}
   http-reuse safe
-  # Knox writes JSON anew, and shorter, under the length that it was told: so none is told
+  # Knox writes JSON again, and shorter, under the length that it was told: so none is told
   http-response del-header Content-Length
   http-error status 503 {_json("no master answers")} hdr Retry-After 2
 {_server(authz)} maxconn 256"""
@@ -239,7 +239,7 @@ backend {API_BACKEND}
 def hop(authz: Authz) -> str:
     """Return the way to the master, which ends in a second whatever the master does."""
     return f"""\
-# Lua asks the master here. Each question brings the token itself: who else comes here has none.
+# Lua asks the master here. Each request carries the token; other clients of this port have none.
 frontend tarn_ask
   bind 127.0.0.1:{authz.ask_port}
   option dontlog-normal
@@ -257,7 +257,7 @@ backend {MASTER_BACKEND}
   retries 0
   no option redispatch
   http-reuse always
-  # a word that is neither is no answer, whatever is in it
+  # a word that is neither is not an answer, whatever is in it
   acl whole res.hdr_cnt(content-length) eq 1
   acl word res.body -m str true false
   acl ok status 200

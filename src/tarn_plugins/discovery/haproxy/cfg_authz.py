@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 
 from tarn_plugins.discovery.haproxy.authz import GATE_VARIABLE, MASTER_BACKEND, TOKEN_VARIABLE
-from tarn_plugins.discovery.haproxy.cfg_lines import Line, Said, Section
+from tarn_plugins.discovery.haproxy.cfg_lines import ConfigLine, Said, Section
 
 __all__ = ["examine"]
 
@@ -40,7 +40,7 @@ def examine(parts: tuple[Section, ...], ours: frozenset[str]) -> Iterator[Said]:
             yield from _open(section)
 
 
-def _rules(section: Section) -> list[Line]:
+def _rules(section: Section) -> list[ConfigLine]:
     return [line for line in section.lines if line.starts("http-request")]
 
 
@@ -73,18 +73,18 @@ def _door(section: Section) -> Iterator[Said]:
         return
     obeyed = next((at for at, one in enumerate(rules) if at > asks and _obeys(one)), None)
     if obeyed is None:
-        text = f"{of} asks, and lets pass whatever the answer is"
+        text = f"{of} asks, but lets requests pass whatever the answer is"
         yield "TARN-3338", rules[asks].number, text
     until = len(rules) if obeyed is None else obeyed
     for line in rules[:until]:
         if line.starts("http-request", "allow"):
-            yield "TARN-3338", line.number, f"{of} lets requests pass before it obeys the answer"
+            yield "TARN-3338", line.number, f"{of} lets requests pass before it applies the answer"
     if len(rules[asks].words) > 3:  # noqa: PLR2004 (the action and its door)
         yield "TARN-3338", rules[asks].number, f"{of} asks only under a condition"
     yield from _claims(section, asks)
 
 
-def _obeys(line: Line) -> bool:
+def _obeys(line: ConfigLine) -> bool:
     """Say whether it denies everything but what was allowed."""
     words = line.words
     if not line.starts("http-request", "deny") or "unless" not in words:
@@ -102,17 +102,17 @@ def _claims(section: Section, asks: int) -> Iterator[Said]:
     of, rules = f"{section.kind} '{section.name}'", _rules(section)
     names = _at(section, _IDENTIFY)
     if names is None or names > asks:
-        text = f"{of} asks before it knows about whom"
+        text = f"{of} asks before it knows the user"
         yield "TARN-3338", rules[asks].number, text
     removed = [at for at, one in enumerate(rules) if _removes_claims(one)]
     if not removed:
         yield "TARN-3339", section.number, f"{of} passes on X-TARN- headers of clients"
     elif names is not None and not names < removed[0] < asks:
-        text = f"{of} removes X-TARN- headers at another place than between the two rules of Lua"
+        text = f"{of} does not remove X-TARN- headers between the two Lua rules"
         yield "TARN-3339", rules[removed[0]].number, text
 
 
-def _removes_claims(line: Line) -> bool:
+def _removes_claims(line: ConfigLine) -> bool:
     words = tuple(word.lower() for word in line.words)
     return words == ("http-request", "del-header", "x-tarn-", "-m", "beg")
 
@@ -130,7 +130,10 @@ def _limits(section: Section) -> Iterator[Said]:
             shown = "no" if limit_s is None else f"{limit_s:g} s as"
             yield "TARN-3340", number, f"{of} has {shown} 'timeout {name}'"
     if section.last("http-response", "wait-for-body") is None:
-        text = f"{of} has no 'http-response wait-for-body time': an answer may drip for ever"
+        text = (
+            f"{of} has no 'http-response wait-for-body time': an answer may arrive byte by byte "
+            "without end"
+        )
         yield "TARN-3340", section.number, text
 
 
@@ -161,10 +164,10 @@ def _secrets(parts: tuple[Section, ...]) -> Iterator[Said]:
             if name in (TOKEN_VARIABLE, GATE_VARIABLE):
                 yield "TARN-3342", number, f"{name} is set in the file"
         elif header := _told(line):
-            yield "TARN-3342", number, f"what {header} holds stands in the file"
+            yield "TARN-3342", number, f"the value of {header} is in the file"
 
 
-def _told(line: Line) -> str:
+def _told(line: ConfigLine) -> str:
     """Return which secret header is set or compared to something that stands in the line."""
     words = line.words
     if line.starts("http-request", "set-header") and len(words) > 3:  # noqa: PLR2004

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from tarn.domain import CODES, Severity
 from tarn.interfaces import Finding
 from tarn_plugins.discovery.haproxy import cfg_authz
-from tarn_plugins.discovery.haproxy.cfg_lines import Line, Said, Section, sections
+from tarn_plugins.discovery.haproxy.cfg_lines import ConfigLine, Said, Section, sections
 
 __all__ = ["examine"]
 
@@ -35,7 +35,7 @@ def examine(name: str, data: bytes) -> Iterable[Finding]:
         data: The file's content; nothing else is read.
     """
     if b"\0" in data:
-        return [_finding(name, ("TARN-3607", 1, "is no text"))]
+        return [_finding(name, ("TARN-3607", 1, "is not text"))]
     parts = tuple(sections(data.decode("utf-8", "replace")))
     if not parts:
         return [_finding(name, ("TARN-3607", 1, "has no section such as 'backend NAME'"))]
@@ -59,7 +59,7 @@ def _sockets(parts: tuple[Section, ...]) -> Iterator[Said]:
     sockets = [line for line in lines if line.starts("stats", "socket")]
     if not sockets:
         at = next((one.number for one in parts if one.kind == "global"), 1)
-        yield "TARN-3608", at, "has no 'stats socket', so nobody can tell it of instances"
+        yield "TARN-3608", at, "has no 'stats socket', so TARN cannot tell it about instances"
     elif not any(line.after("level") == "admin" for line in sockets):
         levels = ", ".join(sorted({line.after("level") or "operator" for line in sockets}))
         found = f"the socket has the level {levels}, which may not change servers"
@@ -69,13 +69,13 @@ def _sockets(parts: tuple[Section, ...]) -> Iterator[Said]:
             yield "TARN-3609", line.number, f"the socket with the level admin is open to {why}"
 
 
-def _open_to(line: Line) -> str:
+def _open_to(line: ConfigLine) -> str:
     """Return to whom a socket is open who should not be; empty where it is well."""
     place, mode = line.words[2] if len(line.words) > 2 else "", line.after("mode")  # noqa: PLR2004
     if not place.startswith(("/", "unix@", "abns@", "fd@", "sockpair@", "$", '"')):
         host = re.sub(r"^(ipv4|ipv6|tcp4?6?)@", "", place).rpartition(":")[0].strip("[]")
         own = host in ("::1", "localhost") or host.startswith(("127.", "$"))
-        return "" if own else f"whoever reaches {place}"
+        return "" if own else f"everybody who reaches {place}"
     everybody = re.fullmatch(r"0?[0-7]{3}", mode) and int(mode, 8) & _EVERYBODY
     return f"every user of the machine (mode {mode})" if everybody else ""
 

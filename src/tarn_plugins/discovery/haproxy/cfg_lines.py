@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import attrs
 
-__all__ = ["Line", "Said", "Section", "sections"]
+__all__ = ["ConfigLine", "Said", "Section", "sections"]
 
 _SECTION = re.compile(
     r"global|defaults|frontend|backend|listen|peers|resolvers|userlist|mailers|program|cache"
@@ -20,7 +20,7 @@ Said = tuple[str, int, str]
 
 
 @attrs.frozen
-class Line:
+class ConfigLine:
     """One line that says something."""
 
     number: int
@@ -43,28 +43,28 @@ class Section:
     kind: str
     name: str
     number: int
-    lines: tuple[Line, ...]
+    lines: tuple[ConfigLine, ...]
 
-    def last(self, *words: str) -> Line | None:
+    def last(self, *words: str) -> ConfigLine | None:
         """Return the line that counts of those that begin with *words*, ``no`` before or not."""
         found = [one for one in self.lines if one.starts(*words) or one.starts("no", *words)]
         return found[-1] if found and found[-1].words[0] != "no" else None
 
 
-def _lines(text: str) -> Iterator[Line]:
+def _lines(text: str) -> Iterator[ConfigLine]:
     for number, line in enumerate(text.splitlines(), 1):
         try:
             words = tuple(shlex.split(line, comments=True))
         except ValueError:  # a quote without its end: HAProxy refuses the file itself
             words = tuple(line.split())
         if words and not words[0].startswith("."):  # `.if` and its like
-            yield Line(number, words)
+            yield ConfigLine(number, words)
 
 
 def sections(text: str) -> Iterator[Section]:
     """Yield the sections; ``defaults`` are given to those that follow, or that name them."""
-    named: dict[str, tuple[Line, ...]] = {}
-    latest: tuple[Line, ...] = ()
+    named: dict[str, tuple[ConfigLine, ...]] = {}
+    latest: tuple[ConfigLine, ...] = ()
     for head, body in _bodies(text):
         kind, name = head.words[0], head.words[1] if len(head.words) > 1 else ""
         given = named.get(head.after("from"), latest)
@@ -75,9 +75,9 @@ def sections(text: str) -> Iterator[Section]:
         yield Section(kind, name, head.number, (*given, *body) if inherits else body)
 
 
-def _bodies(text: str) -> Iterator[tuple[Line, tuple[Line, ...]]]:
-    head: Line | None = None
-    body: list[Line] = []
+def _bodies(text: str) -> Iterator[tuple[ConfigLine, tuple[ConfigLine, ...]]]:
+    head: ConfigLine | None = None
+    body: list[ConfigLine] = []
     for line in _lines(text):
         if _SECTION.fullmatch(line.words[0]):
             if head is not None:

@@ -1,4 +1,4 @@
-"""`tarn lb haproxy`: the agent beside a HAProxy."""
+"""`tarn lb haproxy`: the agent next to a HAProxy."""
 
 import contextlib
 import signal
@@ -19,12 +19,12 @@ from tarn.errors import (
     ProviderMissingError,
     UnreachableError,
 )
-from tarn.follow import Agent, Source, Tickets, Trust
+from tarn.follow import Agent, KerberosTickets, MasterSource, Trust
 from tarn.interfaces import ClientContext, Clock
 from tarn.zk import INSTANCES
 from tarn.zk.nodes import check_path
 from tarn_plugins.discovery.haproxy.config_command import config
-from tarn_plugins.discovery.haproxy.demand import Demand
+from tarn_plugins.discovery.haproxy.demand import DemandProbe
 from tarn_plugins.discovery.haproxy.masters import (
     AtUrl,
     InZooKeeper,
@@ -34,12 +34,12 @@ from tarn_plugins.discovery.haproxy.masters import (
 )
 from tarn_plugins.discovery.haproxy.proofs import tickets, trust
 from tarn_plugins.discovery.haproxy.settings import check_name
-from tarn_plugins.discovery.haproxy.target import Target
+from tarn_plugins.discovery.haproxy.target import HaproxyTarget
 
 if TYPE_CHECKING:
-    from tarn.zk.session import Session
+    from tarn.zk.session import ZooKeeperSession
+    from tarn_plugins.discovery.haproxy.master_server import MasterServer
     from tarn_plugins.discovery.haproxy.servers import HAProxyServers
-    from tarn_plugins.discovery.haproxy.way import MasterWay
 
 __all__ = ["haproxy"]
 
@@ -49,7 +49,7 @@ UNFIT = frozenset({"TARN-3305", "TARN-3308"})
 
 
 @attrs.frozen
-class _Where:
+class _MasterAddress:
     """How the master is found."""
 
     cluster: str | None
@@ -57,7 +57,7 @@ class _Where:
     token_file: Path | None
     ensemble: str | None
     path: str
-    tickets: Tickets | None
+    tickets: KerberosTickets | None
     """With a keytab; None: an api token proves who asks, or the user's own ticket."""
     trust: Trust | None
     """Files that were named; None: what is kept with the cluster, or the system's authorities."""
@@ -82,13 +82,13 @@ def _name(_ctx: click.Context, _parameter: click.Parameter, value: str | None) -
     "--socket",
     metavar="PATH",
     type=click.Path(path_type=Path),
-    help="HAProxy's Runtime API, 'level admin'. Required.",
+    help="Socket of HAProxy's Runtime API, 'level admin'. Required.",
 )
 @click.option(
     "--name",
     metavar="NAME",
     callback=_name,
-    help="Of this agent, as discovery.options.followers lists it. [default: the host's name]",
+    help="Name of this agent, as discovery.options.followers lists it. [default: the host's name]",
 )
 @click.option(
     "--backend",
@@ -104,48 +104,49 @@ def _name(_ctx: click.Context, _parameter: click.Parameter, value: str | None) -
     "--slots",
     metavar="PREFIX",
     default="",
-    help="Use the placeholder servers whose names begin so. [default: servers are added]",
+    help="Use the placeholder servers with this name prefix. [default: servers are added]",
 )
 @click.option(
     "--authz",
     is_flag=True,
-    help="Keep HAProxy's questions at the master: for a file of `config --authz`.",
+    help="Also point HAProxy's authorization requests at the master: for a file of `config "
+    "--authz`.",
 )
 @click.option("--url", metavar="URL", help="Where the master is, like http://gpu1:40001.")
 @click.option(
     "--token-file",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="Holds the api token. [default: api_token in $CREDENTIALS_DIRECTORY, else what is kept "
-    "with the cluster; with --url or --zookeeper: TARN_TOKEN]",
+    help="File with the api token. [default: api_token in $CREDENTIALS_DIRECTORY, else the one "
+    "kept with the cluster; with --url or --zookeeper: TARN_TOKEN]",
 )
 @click.option(
     "--keytab",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="Prove by Kerberos who asks, with the key in this file. [default: the api token]",
+    help="Authenticate with Kerberos, with the key in this file. [default: the api token]",
 )
 @click.option(
-    "--principal", metavar="NAME", help="Whose key of --keytab. [default: the first one's]"
+    "--principal", metavar="NAME", help="The principal of --keytab to use. [default: the first one]"
 )
 @click.option(
     "--ca",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="PEM file by which a master at an https URL is known. [default: what is kept with the "
-    "cluster, else the system's authorities]",
+    help="PEM file with the authority of a master at an https URL. [default: the one kept with "
+    "the cluster, else the system's authorities]",
 )
 @click.option(
     "--cert",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="PEM file with a certificate of this agent's own, for the master to see.",
+    help="PEM file with the client certificate of this agent.",
 )
 @click.option(
     "--key",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="PEM file with its private key. [default: it stands in --cert]",
+    help="PEM file with its private key. [default: it is in --cert]",
 )
 @click.option("--zookeeper", metavar="ENSEMBLE", help="Find the master there: zk1:2181,zk2:2181.")
 @click.option(
@@ -159,9 +160,9 @@ def _name(_ctx: click.Context, _parameter: click.Parameter, value: str | None) -
 def haproxy(ctx: click.Context, /, socket: Path | None, name: str, **options: Any) -> None:
     """Keep the servers of a HAProxy in step with a cluster.
 
-    Runs beside HAProxy, follows the cluster's master, and tells it what was done: a drain waits
-    for that word. Without a master all stays as it is. SIGTERM ends it, and leaves HAProxy as it
-    is.
+    Runs next to HAProxy, follows the cluster's master, and acknowledges each change: a drain waits
+    for that. Without a master HAProxy keeps its servers. SIGTERM ends the agent, and leaves HAProxy
+    as it is.
     """
     if ctx.invoked_subcommand is not None:
         ctx.default_map = {"config": _given(ctx)}
@@ -170,7 +171,7 @@ def haproxy(ctx: click.Context, /, socket: Path | None, name: str, **options: An
         raise click.UsageError("Missing option '--socket': HAProxy's Runtime API.", ctx)
     if options["url"] and options["zookeeper"]:
         raise click.UsageError("--url and --zookeeper both say where the master is.", ctx)
-    where = _Where(
+    where = _MasterAddress(
         options["cluster"],
         options["url"],
         options["token_file"],
@@ -183,7 +184,7 @@ def haproxy(ctx: click.Context, /, socket: Path | None, name: str, **options: An
     context: ClientContext = ctx.meta["tarn.context"]
     with _source(ctx, where, context) as source:
         try:
-            target = Target(socket, **backends, fleet=source.name)
+            target = HaproxyTarget(socket, **backends, fleet=source.name)
         except ValueError as error:
             raise ConfigError(str(error)) from error
         with _asking(source, target, context, wanted=options["authz"]) as noted:
@@ -203,7 +204,7 @@ def _given(ctx: click.Context) -> dict[str, Any]:
     }
 
 
-def _token(where: _Where, context: ClientContext) -> Token | None:
+def _token(where: _MasterAddress, context: ClientContext) -> Token | None:
     """Return who reads the api token; with a keytab there is none to read."""
     if where.tickets is not None:
         return _none
@@ -215,7 +216,9 @@ def _none() -> None:
 
 
 @contextlib.contextmanager
-def _source(ctx: click.Context, where: _Where, context: ClientContext) -> Iterator[Source]:
+def _source(
+    ctx: click.Context, where: _MasterAddress, context: ClientContext
+) -> Iterator[MasterSource]:
     """Yield who finds the master."""
     token = _token(where, context)
     if where.tickets is not None:
@@ -238,16 +241,16 @@ def _source(ctx: click.Context, where: _Where, context: ClientContext) -> Iterat
         yield ctx.meta["tarn.find"](where.cluster, token, *proof)
 
 
-def _session(ensemble: str) -> "Session":
+def _session(ensemble: str) -> "ZooKeeperSession":
     try:
-        from tarn.zk.session import Session  # noqa: PLC0415 (needs an extra)
+        from tarn.zk.session import ZooKeeperSession  # noqa: PLC0415 (needs an extra)
     except ImportError as error:
         raise ProviderMissingError(
             "discovery_haproxy",
             f"finding a master through ZooKeeper needs the module kazoo, not usable here ({error})",
             next_step="pip install 'tarn-orchestrator[zookeeper]'",
         ) from error
-    return Session(ensemble)
+    return ZooKeeperSession(ensemble)
 
 
 def _at_url(source: AtUrl) -> AtUrl:
@@ -260,25 +263,25 @@ def _at_url(source: AtUrl) -> AtUrl:
 
 @contextlib.contextmanager
 def _asking(
-    source: Source, target: Target, context: ClientContext, *, wanted: bool
-) -> Iterator[Source]:
+    source: MasterSource, target: HaproxyTarget, context: ClientContext, *, wanted: bool
+) -> Iterator[MasterSource]:
     """Yield *source*; where *wanted*, HAProxy asks the master wherever *source* finds it."""
     if not wanted:
         yield source
         return
     way = _way(target, context.clock)
-    from tarn_plugins.discovery.haproxy.way import Noted  # noqa: PLC0415 (needs an extra)
+    from tarn_plugins.discovery.haproxy.master_server import NotingSource  # noqa: PLC0415 (needs an extra)
 
     with _starting():
         way.check()
     way.start()
     try:
-        yield Noted(source, way.note)
+        yield NotingSource(source, way.note)
     finally:
         way.close()
 
 
-def _follow(source: Source, target: Target, name: str, context: ClientContext) -> None:
+def _follow(source: MasterSource, target: HaproxyTarget, name: str, context: ClientContext) -> None:
     """Run the agent until a signal ends it.
 
     Raises:
@@ -295,7 +298,7 @@ def _follow(source: Source, target: Target, name: str, context: ClientContext) -
             name,
             context.clock,
             news=news,
-            demand=Demand(servers.statistics, context.clock),
+            demand=DemandProbe(servers.statistics, context.clock),
             say=_say,
         )
         with _starting():
@@ -306,13 +309,13 @@ def _follow(source: Source, target: Target, name: str, context: ClientContext) -
         servers.close(withdraw=False)
 
 
-def _way(target: Target, clock: Clock) -> "MasterWay":
+def _way(target: HaproxyTarget, clock: Clock) -> "MasterServer":
     try:
+        from tarn_plugins.discovery.haproxy.master_server import MasterServer  # noqa: PLC0415
         from tarn_plugins.discovery.haproxy.runtime_api import RuntimeApi  # noqa: PLC0415
-        from tarn_plugins.discovery.haproxy.way import MasterWay  # noqa: PLC0415
     except ImportError as error:
         raise _lacks(error) from error
-    return MasterWay(RuntimeApi(target.socket, ANSWER_WITHIN_S, "haproxy"), clock, _say)
+    return MasterServer(RuntimeApi(target.socket, ANSWER_WITHIN_S, "haproxy"), clock, _say)
 
 
 def _lacks(error: ImportError) -> ProviderMissingError:
@@ -323,7 +326,9 @@ def _lacks(error: ImportError) -> ProviderMissingError:
     )
 
 
-def _servers(target: Target, clock: Clock, wake: Callable[[], None], name: str) -> "HAProxyServers":
+def _servers(
+    target: HaproxyTarget, clock: Clock, wake: Callable[[], None], name: str
+) -> "HAProxyServers":
     try:
         # not above: `config` works without haproxyadmin
         from tarn_plugins.discovery.haproxy.servers import HAProxyServers  # noqa: PLC0415
@@ -358,8 +363,8 @@ def _let_in(error: NotAuthorizedError) -> str:
         return error.next_step
     return (
         "The api token is missing or wrong: give it with --token-file, or with --url or "
-        "--zookeeper in TARN_TOKEN; `tarn up` shows which file it is kept in. Where the master "
-        "takes Kerberos, --keytab proves who asks."
+        "--zookeeper in TARN_TOKEN; `tarn up` shows which file holds it. If the master takes "
+        "Kerberos, authenticate with --keytab."
     )
 
 

@@ -1,7 +1,7 @@
 """A complete ``haproxy.cfg`` for a fleet, from a few values. Pure.
 
 Facts are of HAProxy 2.6, the oldest that has everything used here. A value that HAProxy could read
-as anything but one word is refused when `Settings` is made, so nothing is ever quoted.
+as anything but one word is refused when `HaproxyCfgSettings` is made, so nothing is ever quoted.
 """
 
 import ipaddress
@@ -25,7 +25,7 @@ from tarn_plugins.discovery.haproxy.authz import (
     rules,
 )
 
-__all__ = ["LOGS", "Settings", "render"]
+__all__ = ["LOGS", "HaproxyCfgSettings", "render"]
 
 LOGS = ("stdout", "syslog")
 """Where a log can go: what started HAProxy (systemd's journal, a container's log), or /dev/log."""
@@ -62,13 +62,13 @@ def _text(pattern: re.Pattern[str], right: str) -> _Check:
 def _number(least: int, most: int) -> _Check:
     def check(_settings: Any, field: "attrs.Attribute[Any]", value: Any) -> None:
         if type(value) is not int or not least <= value <= most:
-            raise _refuse(field, value, f"A whole number from {least} to {most} is right.")
+            raise _refuse(field, value, f"Use a whole number from {least} to {most}.")
 
     return check
 
 
 def _address(_settings: Any, field: "attrs.Attribute[Any]", value: Any) -> None:
-    right = "An IPv4 address of this machine is right, or '*' for all of them."
+    right = "Use an IPv4 address of this machine, or '*' for all of them."
     if value == "*":
         return
     try:
@@ -77,8 +77,8 @@ def _address(_settings: Any, field: "attrs.Attribute[Any]", value: Any) -> None:
         raise _refuse(field, value, right) from error
 
 
-_name = _text(_WORD, "A letter is right, then letters, digits, '_', '.' and '-'; 64 at most.")
-_path = _text(_PATH, "An absolute path of letters, digits and '_./@+=-' is right.")
+_name = _text(_WORD, "Use at most 64 letters, digits, '_', '.' and '-', the first a letter.")
+_path = _text(_PATH, "Use an absolute path of letters, digits and '_./@+=-'.")
 
 
 def _optional_path(settings: Any, field: "attrs.Attribute[Any]", value: Any) -> None:
@@ -89,12 +89,12 @@ def _optional_path(settings: Any, field: "attrs.Attribute[Any]", value: Any) -> 
 def _socket(settings: Any, field: "attrs.Attribute[Any]", value: Any) -> None:
     _path(settings, field, value)
     if len(value) > _LONGEST_SOCKET:
-        right = f"The path of a Unix socket has {_LONGEST_SOCKET} characters at most here."
+        right = f"The path of a Unix socket may have at most {_LONGEST_SOCKET} characters."
         raise _refuse(field, value, right)
 
 
 @attrs.frozen(kw_only=True)
-class Settings:
+class HaproxyCfgSettings:
     """What a rendered ``haproxy.cfg`` differs in.
 
     Raises:
@@ -102,7 +102,7 @@ class Settings:
     """
 
     cluster: str = attrs.field(
-        default="", validator=_text(_CLUSTER, "Small letters, digits and '-' are right.")
+        default="", validator=_text(_CLUSTER, "Use lower-case letters, digits and '-'.")
     )
     """Named in comments only; '' where the file is for any."""
     address: str = attrs.field(default="*", validator=_address)
@@ -126,13 +126,13 @@ class Settings:
     """Seconds that an inference may take until its first byte, and between two bytes."""
     log: str = attrs.field(default="stdout", validator=_text(re.compile("|".join(LOGS)), str(LOGS)))
     user: str = attrs.field(
-        default="haproxy", validator=_text(_ACCOUNT, "The name of an account is right, or ''.")
+        default="haproxy", validator=_text(_ACCOUNT, "Use the name of an account, or ''.")
     )
     """Who HAProxy becomes after it was started by root; '': it stays who it is."""
     group: str = attrs.field(
-        default="haproxy", validator=_text(_ACCOUNT, "The name of a group is right, or ''.")
+        default="haproxy", validator=_text(_ACCOUNT, "Use the name of a group, or ''.")
     )
-    """Who may use the socket, beside *user*."""
+    """Who may use the socket, besides *user*."""
     authz: Authz | None = None
     """How requests are authorized; None: whoever reaches HAProxy may use every model."""
 
@@ -159,26 +159,27 @@ class Settings:
             raise ConfigError(
                 f"a port is used twice: {', '.join(map(str, ports))}",
                 where="haproxy.cfg",
-                right="HTTP, gRPC, the statistics and what else listens need a port each.",
+                right="HTTP, gRPC, the statistics and every other listener need a port of their "
+                "own.",
             )
 
     def _check_doors(self, authz: Authz) -> None:
         """Refuse a door whose clients cannot prove who they are, or what is asked for."""
         if self.grpc_port and not authz.grpc_all_models:
             raise ConfigError(
-                "a door for gRPC cannot keep models apart: the model stands in the message, which "
-                "HAProxy cannot read as surely as Triton does",
+                "a frontend for gRPC cannot tell models apart: the model's name is in the "
+                "message, which HAProxy cannot read reliably",
                 where="haproxy.cfg",
-                right="Where rights differ by model there is no door for gRPC: --grpc-port 0. "
-                "Where a right to the model '*' is one to all: --grpc-all-models.",
+                right="If rights differ by model, leave the gRPC frontend out: --grpc-port 0. If "
+                "a right to the model '*' is a right to all models: --grpc-all-models.",
                 code="TARN-3336",
             )
         if (self.grpc_port or authz.client_ca) and not (self.certificate and authz.client_ca):
             raise ConfigError(
-                "a door for certificates of clients needs a certificate of its own, and to know "
-                "who signs theirs",
+                "a frontend for client certificates needs its own certificate, and the "
+                "authority that signs theirs",
                 where="haproxy.cfg",
-                right="--certificate FILE and --client-ca FILE are right.",
+                right="Give both --certificate FILE and --client-ca FILE.",
             )
 
     @property
@@ -197,7 +198,7 @@ class Settings:
         return " ".join(words)
 
 
-def render(settings: Settings) -> str:
+def render(settings: HaproxyCfgSettings) -> str:
     """Return the whole file; it ends with a newline."""
     sections = [_head(settings), _global(settings), _defaults(settings), _http(settings)]
     authz = settings.authz
@@ -213,7 +214,7 @@ def render(settings: Settings) -> str:
     return "\n\n".join(sections) + "\n"
 
 
-def _head(settings: Settings) -> str:
+def _head(settings: HaproxyCfgSettings) -> str:
     fleet = f"the TARN fleet {settings.cluster}" if settings.cluster else "a TARN fleet"
     return f"""\
 # HAProxy in front of {fleet}; for HAProxy 2.6 or newer.
@@ -222,16 +223,16 @@ def _head(settings: Settings) -> str:
 #   {settings.agent}"""
 
 
-def _global(settings: Settings) -> str:
+def _global(settings: HaproxyCfgSettings) -> str:
     owners = f" user {settings.user}" if settings.user else ""
     owners += f" group {settings.group}" if settings.group else ""
     lines = [
         "global",
-        "  # the Runtime API; whoever may write to it rules the traffic, so nobody else may",
+        "  # the Runtime API: who may write to it controls all traffic: only its group may",
         f"  stats socket {settings.socket} mode 660 level admin expose-fd listeners{owners}",
         "  stats timeout 30s",
         f"  log {'stdout format raw' if settings.log == 'stdout' else '/dev/log'} local0",
-        "  # after a reload the old process ends its streams; nobody updates it, so not for ever",
+        "  # after a reload the old process ends its streams; it gets no updates, so not for ever",
         f"  hard-stop-after {settings.longest_s + 300}s",
         "  # nbthread: all cores, by HAProxy itself. maxconn: what `ulimit -n` allows, by HAProxy",
         "  # itself; a connection takes two descriptors (systemd: LimitNOFILE=)",
@@ -247,7 +248,7 @@ def _global(settings: Settings) -> str:
     return "\n".join(lines)
 
 
-def _defaults(settings: Settings) -> str:
+def _defaults(settings: HaproxyCfgSettings) -> str:
     return f"""\
 defaults
   mode http
@@ -293,7 +294,7 @@ def _error(status: int, message: str) -> str:
     return f"http-error status {status} content-type application/json string {body}"
 
 
-def _bind(settings: Settings, port: int, alpn: str, clear: str) -> str:
+def _bind(settings: HaproxyCfgSettings, port: int, alpn: str, clear: str) -> str:
     how = f"ssl crt {settings.certificate} alpn {alpn}" if settings.certificate else clear
     return f"  bind {host_port(settings.address, port)} {how}".rstrip()
 
@@ -306,7 +307,7 @@ _DOOR = """\
   http-request del-header X-TARN- -m beg"""
 
 
-def _slots(settings: Settings, protocol: str) -> list[str]:
+def _slots(settings: HaproxyCfgSettings, protocol: str) -> list[str]:
     if not settings.slots:
         return ["  # servers are added by the agent"]
     place = f"127.0.0.1:1 weight 100 check{protocol} disabled"
@@ -320,7 +321,7 @@ def _slots(settings: Settings, protocol: str) -> list[str]:
     ]
 
 
-def _http(settings: Settings) -> str:
+def _http(settings: HaproxyCfgSettings) -> str:
     authz = settings.authz
     return "\n".join(
         [
@@ -338,7 +339,7 @@ def _http(settings: Settings) -> str:
     )
 
 
-def _grpc(settings: Settings) -> str:
+def _grpc(settings: HaproxyCfgSettings) -> str:
     authz = settings.authz
     signed = f" ca-file {authz.client_ca} verify required" if authz is not None else ""
     return "\n".join(
@@ -362,7 +363,7 @@ def _grpc(settings: Settings) -> str:
     )
 
 
-def _stats(settings: Settings) -> str:
+def _stats(settings: HaproxyCfgSettings) -> str:
     return f"""\
 # numbers for people on this machine; nothing can be changed there
 frontend haproxy_stats

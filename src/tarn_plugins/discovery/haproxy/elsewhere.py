@@ -1,4 +1,4 @@
-"""The discovery of a master whose HAProxys are driven by agents beside them: it does nothing.
+"""The discovery of a master whose HAProxys are driven by agents next to them: it does nothing.
 
 The agents follow the view, and acknowledge it over HTTP under the names in ``followers``; the
 master counts those words, not this object's.

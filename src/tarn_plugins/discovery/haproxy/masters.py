@@ -1,4 +1,4 @@
-"""Where an agent finds its master, where no cluster is kept beside it: a URL, or ZooKeeper.
+"""Where an agent finds its master, where no cluster is kept next to it: a URL, or ZooKeeper.
 
 The api token is read at each connection, so that one that was changed is taken up.
 """
@@ -10,7 +10,7 @@ from typing import Protocol
 import attrs
 
 from tarn.errors import ConfigError, NotFoundError, UnreachableError
-from tarn.follow import Api, Tickets, Trust
+from tarn.follow import KerberosTickets, MasterApi, Trust
 from tarn.zk import FleetNode, fleet_path
 
 __all__ = ["AtUrl", "InZooKeeper", "Registry", "Token", "kept_token", "only_cluster"]
@@ -63,7 +63,7 @@ class AtUrl:
     cluster: str = ""
     """Whose master must answer; empty: whoever does."""
     api_token: Token | None = attrs.field(default=None, repr=False)
-    tickets: Tickets | None = None
+    tickets: KerberosTickets | None = None
     """Whose, where the master takes Kerberos and no api token is given; None: the user's own."""
     trust: Trust | None = None
     """By what a master at an https URL is known, and a certificate of one's own."""
@@ -73,7 +73,7 @@ class AtUrl:
         """What errors call the cluster."""
         return self.cluster or self.url
 
-    def open(self) -> Api:
+    def open(self) -> MasterApi:
         """Return a client of that URL.
 
         Raises:
@@ -84,7 +84,7 @@ class AtUrl:
 
 
 class Registry(Protocol):
-    """What is asked of a `tarn.zk.session.Session`."""
+    """What is asked of a `tarn.zk.session.ZooKeeperSession`."""
 
     ensemble: str
 
@@ -105,12 +105,12 @@ class InZooKeeper:
     name: str
     """The cluster's."""
     api_token: Token | None = attrs.field(default=None, repr=False)
-    tickets: Tickets | None = None
+    tickets: KerberosTickets | None = None
     """As `AtUrl.tickets`."""
     trust: Trust | None = None
     """As `AtUrl.trust`."""
 
-    def open(self) -> Api:
+    def open(self) -> MasterApi:
         """Return a client of the master that wrote last.
 
         Raises:
@@ -149,7 +149,7 @@ def only_cluster(session: Registry, path: str) -> str:
     raise ConfigError(
         f"several clusters publish: {', '.join(names)}",
         where=where,
-        right="One must be named.",
+        right="Name one of them.",
         next_step=f"For example: -c {names[0]}",
     )
 
@@ -158,11 +158,11 @@ def _proven(
     url: str,
     cluster: str,
     api_token: Token | None,
-    tickets: Tickets | None,
+    tickets: KerberosTickets | None,
     trust: Trust | None,
-) -> Api:
+) -> MasterApi:
     """Return a client of *url*, once whoever answers there has said that it is the one meant."""
-    api = Api(url, None if api_token is None else api_token(), tickets=tickets, trust=trust)
+    api = MasterApi(url, None if api_token is None else api_token(), tickets=tickets, trust=trust)
     try:
         found = api.cluster()
     except BaseException:

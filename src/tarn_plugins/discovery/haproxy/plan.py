@@ -1,7 +1,8 @@
 """What to tell HAProxy so that it serves exactly the wanted instances. Pure.
 
-`Door` is one backend: HTTP, or gRPC. The state that HAProxy shows is the only memory: a server in
-drain is one that leaves, whoever drained it, so a restarted agent goes on where the last one was.
+`HaproxyBackend` is one backend: HTTP, or gRPC. The state that HAProxy shows is the only memory: a
+server in drain is one that leaves, whoever drained it, so a restarted agent goes on where the last
+one was.
 
 A server that begins is gated until its first good check: while its weight is 0 it is made ready
 and then declared down, and gets its weight only after that. (Ready alone, it would be taken for up
@@ -17,10 +18,10 @@ from collections.abc import Callable, Iterable
 import attrs
 
 from tarn.domain.address import host_port
-from tarn_plugins.discovery.haproxy.orders import Answer, Order
-from tarn_plugins.discovery.haproxy.shown import Load, Server
+from tarn_plugins.discovery.haproxy.runtime_commands import ExpectedReply, RuntimeCommand
+from tarn_plugins.discovery.haproxy.stats_parser import BackendServer, Load
 
-__all__ = ["Door", "Plan", "Wanted", "ours", "plan"]
+__all__ = ["BackendPlan", "HaproxyBackend", "WantedServer", "ours", "plan"]
 
 _FULL = 100
 """A member's weight that stands for a whole server."""
@@ -31,10 +32,10 @@ _HEAVIEST = 256
 
 
 @attrs.frozen
-class Door:
+class HaproxyBackend:
     """One backend, and the parameters of servers that are added to it."""
 
-    backend: str
+    name: str
     parameters: str = "check"
     """What follows the address in ``add server``, without the port of the check."""
     checks_elsewhere: bool = False
@@ -42,7 +43,7 @@ class Door:
 
 
 @attrs.frozen
-class Wanted:
+class WantedServer:
     """One instance, as one backend should have it."""
 
     instance_id: str
@@ -55,15 +56,15 @@ class Wanted:
 
 
 @attrs.frozen
-class Plan:
+class BackendPlan:
     """What to do, and what cannot be done."""
 
-    orders: tuple[Order, ...] = ()
+    orders: tuple[RuntimeCommand, ...] = ()
     without_slot: tuple[str, ...] = ()
     """Instance ids for which there is no free slot."""
-    leaving: tuple[Server, ...] = ()
+    leaving: tuple[BackendServer, ...] = ()
     """Servers that drain, or will after the orders."""
-    held: tuple[Server, ...] = ()
+    held: tuple[BackendServer, ...] = ()
     """Servers that leave only when another one works."""
 
 
@@ -81,19 +82,19 @@ def ours(slots: str, fleet: str) -> Callable[[str], bool]:
 
 
 def plan(  # noqa: PLR0913 (the whole situation)
-    door: Door,
-    wanted: Iterable[Wanted],
-    shown: Iterable[Server],
+    backend: HaproxyBackend,
+    wanted: Iterable[WantedServer],
+    shown: Iterable[BackendServer],
     loads: dict[str, Load],
     *,
     slots: bool,
     remove: bool,
     hold: bool = False,
-) -> Plan:
+) -> BackendPlan:
     """Return what brings *shown* nearer to *wanted*; nothing to do when it is there.
 
     Args:
-        door: The backend.
+        backend: The backend.
         wanted: The instances that it should have.
         shown: The servers of it that are ours.
         loads: By server's name; one that is missing is not yet counted, so it is not taken out.
@@ -104,28 +105,28 @@ def plan(  # noqa: PLR0913 (the whole situation)
     shown = tuple(shown)
     placed, without = _in_slots(wanted, shown) if slots else _by_name(wanted)
     known = {server.name: server for server in shown}
-    orders: list[Order] = []
+    orders: list[RuntimeCommand] = []
     for name, one in placed.items():
-        orders += _keep(door, one, known[name]) if name in known else _add(door, one)
+        orders += _keep(backend, one, known[name]) if name in known else _add(backend, one)
     extra = [s for s in shown if s.name not in placed] if remove else []
     alone = bool(placed) and not any(s.works and s.name in placed for s in shown)
     held = tuple(s for s in extra if s.works) if hold and alone else ()
     extra = [s for s in extra if s not in held]
     for server in extra:
-        orders += _leave(door, server, loads.get(server.name), slots=slots)
+        orders += _leave(backend, server, loads.get(server.name), slots=slots)
     leaving = tuple(s for s in extra if not s.in_maintenance or not slots)
-    return Plan(tuple(orders), without, leaving, held)
+    return BackendPlan(tuple(orders), without, leaving, held)
 
 
-def _by_name(wanted: Iterable[Wanted]) -> tuple[dict[str, Wanted], tuple[str, ...]]:
+def _by_name(wanted: Iterable[WantedServer]) -> tuple[dict[str, WantedServer], tuple[str, ...]]:
     return {one.instance_id: one for one in wanted}, ()
 
 
 def _in_slots(
-    wanted: Iterable[Wanted], shown: tuple[Server, ...]
-) -> tuple[dict[str, Wanted], tuple[str, ...]]:
+    wanted: Iterable[WantedServer], shown: tuple[BackendServer, ...]
+) -> tuple[dict[str, WantedServer], tuple[str, ...]]:
     """Give each instance the slot that has its address, else one that nobody uses."""
-    placed: dict[str, Wanted] = {}
+    placed: dict[str, WantedServer] = {}
     homeless = []
     for one in wanted:
         here = [s for s in shown if s.name not in placed and _is_at(s, one)]
@@ -138,51 +139,55 @@ def _in_slots(
     return placed, tuple(one.instance_id for one in homeless[len(free) :])
 
 
-def _is_at(server: Server, one: Wanted) -> bool:
+def _is_at(server: BackendServer, one: WantedServer) -> bool:
     return (server.address, server.port) == (one.address, one.port)
 
 
-def _add(door: Door, one: Wanted) -> list[Order]:
+def _add(backend: HaproxyBackend, one: WantedServer) -> list[RuntimeCommand]:
     name = one.instance_id
-    check = f" port {one.check_port}" if door.checks_elsewhere else ""
+    check = f" port {one.check_port}" if backend.checks_elsewhere else ""
     weight, place = _weight(one, _FULL), host_port(one.address, one.port)
-    text = f"add server {door.backend}/{name} {place} {door.parameters}{check}"
-    add = Order(name, f"{text} weight {_FULL}", Answer.ADDED)
-    enable = Order(name, f"enable health {door.backend}/{name}")
-    return [add, enable, *_open(door, name, weight)]
+    text = f"add server {backend.name}/{name} {place} {backend.parameters}{check}"
+    add = RuntimeCommand(name, f"{text} weight {_FULL}", ExpectedReply.ADDED)
+    enable = RuntimeCommand(name, f"enable health {backend.name}/{name}")
+    return [add, enable, *_open(backend, name, weight)]
 
 
-def _keep(door: Door, one: Wanted, server: Server) -> list[Order]:
+def _keep(
+    backend: HaproxyBackend, one: WantedServer, server: BackendServer
+) -> list[RuntimeCommand]:
     """Put *server* right for *one*."""
     weight = _weight(one, server.initial_weight)
     moves = not _is_at(server, one)
     orders = []
     if moves and not server.in_maintenance:
-        orders.append(_set(door, server.name, "state maint"))
+        orders.append(_set(backend, server.name, "state maint"))
     if moves:
         place = f"addr {one.address} port {one.port}"
-        orders.append(_set(door, server.name, place, Answer.MOVED))
+        orders.append(_set(backend, server.name, place, ExpectedReply.MOVED))
     if server.has_check and not server.is_checked:
-        orders.append(Order(server.name, f"enable health {door.backend}/{server.name}"))
-    if door.checks_elsewhere and server.has_check and server.check_port != one.check_port:
-        orders.append(_set(door, server.name, f"check-port {one.check_port}"))
-    return orders + _begin(door, server, weight, begins=moves or server.in_maintenance)
+        orders.append(RuntimeCommand(server.name, f"enable health {backend.name}/{server.name}"))
+    if backend.checks_elsewhere and server.has_check and server.check_port != one.check_port:
+        orders.append(_set(backend, server.name, f"check-port {one.check_port}"))
+    return orders + _begin(backend, server, weight, begins=moves or server.in_maintenance)
 
 
-def _begin(door: Door, server: Server, weight: int, *, begins: bool) -> list[Order]:
+def _begin(
+    backend: HaproxyBackend, server: BackendServer, weight: int, *, begins: bool
+) -> list[RuntimeCommand]:
     if begins and server.has_check:
-        return _open(door, server.name, weight)
+        return _open(backend, server.name, weight)
     orders = []
     if begins or server.drains:
-        orders.append(_set(door, server.name, "state ready"))
+        orders.append(_set(backend, server.name, "state ready"))
     if server.weight == 0 and weight and not server.drains and _is_unproven(server):
-        orders.append(_set(door, server.name, "health down"))  # its beginning was cut short
+        orders.append(_set(backend, server.name, "health down"))  # its beginning was cut short
     if server.weight != weight:
-        orders.append(_set(door, server.name, f"weight {weight}"))
+        orders.append(_set(backend, server.name, f"weight {weight}"))
     return orders
 
 
-def _is_unproven(server: Server) -> bool:
+def _is_unproven(server: BackendServer) -> bool:
     """Say whether it may be up only because nobody checked it yet.
 
     One that was up for long and has the weight 0 got that by hand: declared down it would lose the
@@ -191,28 +196,34 @@ def _is_unproven(server: Server) -> bool:
     return server.has_check and server.unchanged_s < _FIRST_CHECK_S
 
 
-def _open(door: Door, name: str, weight: int) -> list[Order]:
+def _open(backend: HaproxyBackend, name: str, weight: int) -> list[RuntimeCommand]:
     """Let a server in maintenance begin, closed until its first good check."""
     steps = ("weight 0", "state ready", "health down", f"weight {weight}")
-    return [_set(door, name, step) for step in steps]
+    return [_set(backend, name, step) for step in steps]
 
 
-def _leave(door: Door, server: Server, load: Load | None, *, slots: bool) -> list[Order]:
+def _leave(
+    backend: HaproxyBackend, server: BackendServer, load: Load | None, *, slots: bool
+) -> list[RuntimeCommand]:
     """Return the next step of a server that nobody wants: drain, maintenance, deletion."""
-    delete = Order(server.name, f"del server {door.backend}/{server.name}", Answer.DELETED)
+    delete = RuntimeCommand(
+        server.name, f"del server {backend.name}/{server.name}", ExpectedReply.DELETED
+    )
     if server.in_maintenance:
         return [] if slots else [delete]
     if not server.drains:
-        return [_set(door, server.name, "state drain")]
+        return [_set(backend, server.name, "state drain")]
     if load is None or load.sessions or load.queued:
         return []
-    maintenance = _set(door, server.name, "state maint")
+    maintenance = _set(backend, server.name, "state maint")
     return [maintenance] if slots else [maintenance, delete]
 
 
-def _weight(one: Wanted, full: int) -> int:
+def _weight(one: WantedServer, full: int) -> int:
     return min(_HEAVIEST, max(1, full * one.weight // _FULL)) if one.weight > 0 else 0
 
 
-def _set(door: Door, name: str, what: str, good: Answer = Answer.NOTHING) -> Order:
-    return Order(name, f"set server {door.backend}/{name} {what}", good)
+def _set(
+    backend: HaproxyBackend, name: str, what: str, good: ExpectedReply = ExpectedReply.NOTHING
+) -> RuntimeCommand:
+    return RuntimeCommand(name, f"set server {backend.name}/{name} {what}", good)

@@ -84,7 +84,7 @@ class RuntimeApi:
             shown = ".".join(map(str, version))
             raise self.error(
                 f"HAProxy {shown} cannot add servers that have a health check",
-                right="Version 2.6 is the first that can.",
+                right="Version 2.6 or newer can.",
                 next_step="Use a newer HAProxy, or placeholder servers: slots.",
             )
 
@@ -146,21 +146,21 @@ class RuntimeApi:
         except OSError as error:
             raise self.error(
                 "there is no such socket",
-                next_step="Start HAProxy, or mend the path: it stands in haproxy.cfg, "
-                "'stats socket PATH level admin'.",
+                next_step="Start HAProxy, or correct the path: it is in haproxy.cfg, 'stats socket "
+                "PATH level admin'.",
                 code=AWAY,
                 again_after_s=_AWAY_S,
             ) from error
         if not stat.S_ISSOCK(mode):
-            raise self.error("this file is no socket", next_step="Mend the path.", code=AWAY)
+            raise self.error("this file is not a socket", next_step="Correct the path.", code=AWAY)
         if not os.access(self._socket, os.R_OK | os.W_OK):
             raise self._not_ours()
 
     def _not_ours(self) -> DiscoveryError:
         return self.error(
             "this user may not use the socket",
-            next_step="Give it the right in haproxy.cfg: "
-            "'stats socket PATH mode 660 group GROUP level admin'.",
+            next_step="Give it permission in haproxy.cfg: 'stats socket PATH mode 660 group GROUP "
+            "level admin'.",
             code=_NOT_ADMIN,
         )
 
@@ -171,13 +171,13 @@ class RuntimeApi:
             return self._not_ours()
         lack = shortage(error)
         if lack:
-            return self.error(f"HAProxy was not asked: {lack}", again_after_s=_REFUSED_S)
+            return self.error(f"no command was sent to HAProxy: {lack}", again_after_s=_REFUSED_S)
         silent = isinstance(error, (SocketTimeout, TimeoutError))
         return self.error(
             f"HAProxy has been silent for {self._deadline_s:g} s"
             if silent
             else "HAProxy does not answer",
-            next_step="Start HAProxy; what it should serve is given to it as soon as it answers.",
+            next_step="Start HAProxy; it gets its servers as soon as it answers.",
             code=AWAY,
             again_after_s=_AWAY_S,
         )

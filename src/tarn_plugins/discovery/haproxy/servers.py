@@ -16,10 +16,10 @@ import attrs
 from tarn.domain import Applied, DiscoveryView, Epoch, Member
 from tarn.errors import DiscoveryError, Superseded
 from tarn.interfaces import Clock
-from tarn_plugins.discovery.haproxy.doors import Doors, Settled, Traffic
-from tarn_plugins.discovery.haproxy.names import Found, Names
+from tarn_plugins.discovery.haproxy.backends import HaproxyBackends, SettleResult, Traffic
+from tarn_plugins.discovery.haproxy.host_resolver import HostResolver, ResolvedHosts
 from tarn_plugins.discovery.haproxy.runtime_api import AWAY, RuntimeApi
-from tarn_plugins.discovery.haproxy.target import Target
+from tarn_plugins.discovery.haproxy.target import HaproxyTarget
 
 __all__ = ["HAProxyServers", "Traffic"]
 
@@ -76,19 +76,19 @@ class HAProxyServers:
 
     def __init__(
         self,
-        target: Target,
+        target: HaproxyTarget,
         clock: Clock,
         wake: Callable[[], None] = lambda: None,
         name: str = "haproxy",
-        names: Names | None = None,
+        names: HostResolver | None = None,
     ) -> None:
         self.name = name
         self.target = target
         self._clock = clock
         self._wake = wake
-        self._names = names or Names(clock)
+        self._names = names or HostResolver(clock)
         self._api = RuntimeApi(target.socket, _ANSWER_WITHIN_S, name)
-        self._doors = Doors(target, self._api)
+        self._backends = HaproxyBackends(target, self._api)
         self._at_work = threading.Lock()
         self._goal: _Goal | None = None
         self._applied: Applied | None = None
@@ -111,7 +111,7 @@ class HAProxyServers:
         while True:
             try:
                 with self._at_work:
-                    self._doors.check()
+                    self._backends.check()
             except DiscoveryError as error:
                 late = error.code != AWAY or self._clock.now_s() >= end_s
                 if late or self._closed.wait(_LOOK_SOON_S):
@@ -160,7 +160,7 @@ class HAProxyServers:
             finally:
                 self._at_work.release()
 
-    # -- beside the Protocol
+    # -- besides the Protocol
 
     def capacity(self) -> int | None:
         """Return for how many instances there is room; None: for any number.
@@ -169,7 +169,7 @@ class HAProxyServers:
             DiscoveryError: HAProxy is away, or has no such backend.
         """
         with self._at_work:
-            return self._doors.capacity()
+            return self._backends.capacity()
 
     def statistics(self) -> Traffic:
         """Count requests; asks HAProxy, so on a thread that may wait for two seconds.
@@ -178,12 +178,12 @@ class HAProxyServers:
             DiscoveryError: HAProxy is away, or has no such backend.
         """
         with self._at_work:
-            return self._doors.traffic()
+            return self._backends.traffic()
 
     @property
     def orders_given(self) -> int:
         """Commands that changed something in HAProxy, since this object was made."""
-        return self._doors.orders_given
+        return self._backends.orders_given
 
     # -- the work; with the lock held
 
@@ -227,11 +227,11 @@ class HAProxyServers:
         self._say(Applied(self.name, goal.epoch, done, at, lacking, settled.sessions))
         return not found.missing
 
-    def _settle(self, goal: _Goal, found: Found) -> Settled:
-        settled = Settled()
+    def _settle(self, goal: _Goal, found: ResolvedHosts) -> SettleResult:
+        settled = SettleResult()
         for _ in range(_HOLD_LOOKS):
             hold = self._clock.now_s() < self._hold_until_s
-            settled = self._doors.settle(
+            settled = self._backends.settle(
                 goal.epoch, goal.members, found.addresses, remove=goal.complete, hold=hold
             )
             if not settled.held or self._closed.wait(_HOLD_LOOK_EVERY_S):
@@ -250,7 +250,7 @@ class HAProxyServers:
         try:
             epoch = self._goal.epoch if self._goal is not None else None
             api = RuntimeApi(self.target.socket, _CLOSE_STEP_S, self.name)
-            Doors(self.target, api).settle(epoch, (), {}, remove=True)
+            HaproxyBackends(self.target, api).settle(epoch, (), {}, remove=True)
         except (DiscoveryError, Superseded) as error:
             log.warning("servers stay in HAProxy: %s", error)
 
@@ -277,7 +277,7 @@ class HAProxyServers:
                 log.warning("%s: %s", self.name, over)
                 return
             except Exception as error:  # noqa: BLE001 (nobody else fills a HAProxy that was restarted)
-                with self._at_work:  # a view may be at work, and its word is the newer one
+                with self._at_work:  # a view may be at work, and its result is the newer one
                     self._note_bug(error)
 
     def _note_bug(self, error: Exception) -> None:
@@ -295,10 +295,10 @@ class HAProxyServers:
         # a little less than a tick: a pause of one tick is one tick
         if self._clock.now_s() - looked_s >= self._look_after_s - _LOOK_SOON_S / 2:
             return True
-        return self._goal is not None and self._doors.is_another(self._goal.epoch)
+        return self._goal is not None and self._backends.is_another(self._goal.epoch)
 
 
-def _shortcomings(found: Found, goal: _Goal, settled: Settled) -> str:
+def _shortcomings(found: ResolvedHosts, goal: _Goal, settled: SettleResult) -> str:
     """Say which instances could not be given to HAProxy, and why."""
     parts = [
         f"{one.instance_id}: host '{one.endpoint.host}' has no address "

@@ -5,9 +5,9 @@ from pathlib import Path
 import attrs
 
 from tarn.domain import FOLLOWER_NAME
-from tarn_plugins.discovery.haproxy.target import Target
+from tarn_plugins.discovery.haproxy.target import HaproxyTarget
 
-__all__ = ["Settings", "check_name"]
+__all__ = ["HaproxySettings", "check_name"]
 
 
 def check_name(name: str) -> str:
@@ -18,17 +18,18 @@ def check_name(name: str) -> str:
     """
     if not FOLLOWER_NAME.fullmatch(name):
         raise ValueError(
-            f"'{name}' is no name of a follower: 1 to 64 letters, digits, dots, dashes, underscores"
+            f"'{name}' is not a valid follower name: use 1 to 64 letters, digits, dots, dashes "
+            "and underscores"
         )
     return name
 
 
 @attrs.frozen
-class Settings:
+class HaproxySettings:
     """Either ``followers``, or ``socket``; the rest belongs to ``socket``."""
 
     followers: tuple[str, ...] = ()
-    """Names of the agents (`tarn lb haproxy`) beside HAProxys elsewhere, whose word counts."""
+    """Names of the agents (`tarn lb haproxy`) next to HAProxys elsewhere, which acknowledge."""
     socket: str = ""
     """Unix socket, level admin, of a HAProxy on the master's own machine, which the master drives
     itself."""
@@ -47,29 +48,30 @@ class Settings:
         """Refuse what cannot be meant."""
         if self.followers and self.socket:
             raise ValueError(
-                "haproxy has followers and a socket: a HAProxy is driven by the agents that "
-                "`followers` names, or by the master through `socket`; remove one of them"
+                "haproxy has both followers and a socket, but HAProxy is controlled either by "
+                "the agents in `followers` or by the master through `socket`; remove one of them"
             )
         if not self.followers and not self.socket:
             raise ValueError(
-                "haproxy has neither followers nor a socket: name the agents beside your HAProxys, "
-                "`followers: [NAME]`, each started with `tarn lb haproxy --name NAME`; or, for a "
-                "HAProxy on the master's machine, `socket: PATH` of its Runtime API"
+                "haproxy has neither followers nor a socket: list the agents that run next to "
+                "your HAProxys, `followers: [NAME]`, each started with `tarn lb haproxy --name "
+                "NAME`; or, for a HAProxy on the master's machine, set `socket: PATH` of its "
+                "Runtime API"
             )
         for name in self.followers:
             check_name(name)
         if self.socket:
             self.target("", 0)
 
-    def target(self, fleet: str, at_least: int) -> Target:
+    def target(self, fleet: str, at_least: int) -> HaproxyTarget:
         """Return what is driven through ``socket`` for the cluster *fleet*.
 
         Raises:
             ValueError: A name that HAProxy cannot have, a number out of range, a relative path.
         """
         if not Path(self.socket).is_absolute():
-            raise ValueError(f"socket '{self.socket}' is no absolute path")
-        return Target(
+            raise ValueError(f"socket '{self.socket}' is not an absolute path")
+        return HaproxyTarget(
             Path(self.socket),
             self.backend,
             self.grpc_backend,

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import attrs
 
-__all__ = ["Target"]
+__all__ = ["HaproxyTarget"]
 
 _BACKEND = re.compile(r"[A-Za-z0-9_.:-]+")
 _PREFIX = re.compile(r"[A-Za-z0-9_.-]+")
@@ -13,7 +13,7 @@ _PREFIX = re.compile(r"[A-Za-z0-9_.-]+")
 
 def _named(_target: object, field: "attrs.Attribute[str]", value: str) -> None:
     if not _BACKEND.fullmatch(value):
-        raise ValueError(f"{field.name} '{value}' is no name of a backend of HAProxy")
+        raise ValueError(f"{field.name} '{value}' is not a valid HAProxy backend name")
 
 
 def _named_or_none(target: object, field: "attrs.Attribute[str]", value: str) -> None:
@@ -23,17 +23,17 @@ def _named_or_none(target: object, field: "attrs.Attribute[str]", value: str) ->
 
 def _prefix(_target: object, field: "attrs.Attribute[str]", value: str) -> None:
     if value and not _PREFIX.fullmatch(value):
-        raise ValueError(f"{field.name} '{value}' is no beginning of a server's name")
+        raise ValueError(f"{field.name} '{value}' is not a valid server-name prefix")
 
 
 @attrs.frozen
-class Target:
+class HaproxyTarget:
     """A HAProxy on this machine, and what of it belongs to a fleet.
 
     Ours are, without ``slots``, the servers named like the fleet's instances, ``<fleet>-<nnnn>``;
     with ``slots``, those whose name begins with it. Every other server of the backends is left
     alone. A server that is ours and that somebody changed by hand is put right again. An added
-    server has the weight 100: give a server of your own beside it the same.
+    server has the weight 100: give a server of your own next to it the same.
     """
 
     socket: Path

@@ -8,7 +8,7 @@
 --   TARN_AUTHZ_KNOX   "yes" where Knox may come
 --   TARN_AUTHZ_API    "yes" where people reach the master's own API, below /tarn
 --
--- Whoever starts HAProxy sets TARN_PROXY_TOKEN, which proves this HAProxy to the master, and
+-- The one who starts HAProxy sets TARN_PROXY_TOKEN, which proves this HAProxy to the master, and
 -- TARN_KNOX_GATE, which proves Knox to this HAProxy.
 --
 -- It fails closed: haproxy.cfg lets a request pass only where txn.tarn_verdict is "allow", and an
@@ -22,8 +22,8 @@ local function given(name, least)
 end
 
 local HOST, PORT = given("TARN_AUTHZ_ASK", 9):match("^([%d.]+):(%d+)$")
-assert(HOST, "TARN_AUTHZ_ASK is no address with a port")
-local GRACE_S = assert(tonumber(given("TARN_AUTHZ_GRACE", 1)), "TARN_AUTHZ_GRACE is no number")
+assert(HOST, "TARN_AUTHZ_ASK is not an address with a port")
+local GRACE_S = assert(tonumber(given("TARN_AUTHZ_GRACE", 1)), "TARN_AUTHZ_GRACE is not a number")
 local TOKEN = given("TARN_PROXY_TOKEN", 16)
 assert(not TOKEN:find("[^!-~]"), "TARN_PROXY_TOKEN has blanks, or signs that no header carries")
 local GATE = os.getenv("TARN_AUTHZ_KNOX") == "yes" and given("TARN_KNOX_GATE", 24) or nil
@@ -242,7 +242,7 @@ local function settle(key, question, verdict, why)
 end
 
 -- The request that asks may end before its answer, when its client goes away; then nobody settles
--- the question, and after ANSWER_S one of those that wait asks anew.
+-- the question, and after ANSWER_S one of those that wait asks again.
 local function is_alive(question, at_s)
   return question and at_s - question.began_s < ANSWER_S
 end

@@ -11,7 +11,7 @@ from tarn.domain import CODES, Severity
 from tarn.errors import ConfigError
 from tarn.interfaces import Finding
 from tarn_plugins.discovery.knox.places import ROLE
-from tarn_plugins.discovery.knox.topology import Parameter, Provider, Service, Topology, parse
+from tarn_plugins.discovery.knox.topology import KnoxProvider, Parameter, Service, Topology, parse
 
 __all__ = ["examine"]
 
@@ -61,7 +61,7 @@ def _other_roles(topology: Topology) -> str:
     return f"no service of the role {ROLE}; its services: {roles}"
 
 
-def _of(topology: Topology, role: str) -> list[Provider]:
+def _of(topology: Topology, role: str) -> list[KnoxProvider]:
     """Return the enabled providers of a role; Knox's roles have no case."""
     return [one for one in topology.providers if one.enabled and one.role.lower() == role]
 
@@ -96,7 +96,7 @@ def _value(topology: Topology) -> Iterator[Found]:
     for key in keys:
         if key not in _KEYS:
             near = difflib.get_close_matches(key[:80], _KEYS, n=1)
-            meant = f"; meant is perhaps '{near[0]}'" if near else ""
+            meant = f"; perhaps '{near[0]}' is meant" if near else ""
             yield "TARN-3327", row.line, f"HaProvider has a key '{key[:80]}'{meant}"
     if keys.get("enableLoadBalancing", "").lower() != "true":
         yield "TARN-3321", row.line, f"the value of {ROLE} has no enableLoadBalancing=true"
@@ -109,7 +109,7 @@ def _ensemble(topology: Topology) -> Iterator[Found]:
     servers, namespace = keys.get("zookeeperEnsemble", ""), keys.get("zookeeperNamespace", "")
     if bool(servers) != bool(namespace):
         lacks = "zookeeperNamespace" if servers else "zookeeperEnsemble"
-        yield "TARN-3325", line, f"{lacks} is missing beside the other one"
+        yield "TARN-3325", line, f"{lacks} is missing; the other one is there"
     elif servers:
         yield "TARN-3323", line, f"instances come from ZooKeeper ({servers}{_slashed(namespace)})"
         if not namespace.rstrip("/").endswith("/instances"):
@@ -130,7 +130,7 @@ def _urls(topology: Topology) -> Iterator[Found]:
         yield "TARN-3326", service.urls[1][1], f"{len(service.urls)} URLs, and no HaProvider"
     for url, line in service.urls:
         if not _is_base(url):
-            yield "TARN-3328", line, f"'{url[:200]}' is no http://host:port"
+            yield "TARN-3328", line, f"'{url[:200]}' is not http://host:port"
 
 
 def _is_base(url: str) -> bool:
@@ -151,7 +151,7 @@ def _identity(topology: Topology) -> Iterator[Found]:
             yield "TARN-3331", one.line, "the authentication provider is 'Anonymous'"
         for row in one.parameters:
             if row.name.strip().startswith("users."):
-                yield "TARN-3334", row.line, f"'{row.name.strip()}' has its password beside it"
+                yield "TARN-3334", row.line, f"'{row.name.strip()}' has its password next to it"
 
 
 def _rights(topology: Topology) -> Iterator[Found]:

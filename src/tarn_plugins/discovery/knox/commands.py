@@ -8,7 +8,7 @@ import click
 from tarn.errors import ConfigError, ProviderError
 from tarn.interfaces import ClientContext
 from tarn_plugins.discovery.knox import jar
-from tarn_plugins.discovery.knox.gate import VARIABLE, gate
+from tarn_plugins.discovery.knox.gateway_secret import VARIABLE, gate
 from tarn_plugins.discovery.knox.places import Balancers, Ensemble, Shape
 from tarn_plugins.discovery.knox.rendering import EVERYONE, SERVICE, files
 
@@ -21,7 +21,7 @@ _out = click.option(
     default=".",
     show_default=True,
     type=click.Path(path_type=Path, file_okay=False),
-    help="Where the files are written.",
+    help="Directory for the files.",
 )
 
 
@@ -45,24 +45,24 @@ def knox() -> None:
     metavar="PATH",
     default=INSTANCES,
     show_default=True,
-    help="Where the instances' nodes are.",
+    help="Path of the instances' nodes.",
 )
 @click.option("--name", default="triton", show_default=True, help="The topology's name.")
 @click.option(
     "--acl",
     default=EVERYONE,
     show_default=True,
-    help="Who may use it, of those who are authenticated: users;groups;addresses.",
+    help="Which authenticated users may use it: users;groups;addresses.",
 )
 @click.option(
     "--gate-file",
     metavar="FILE",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Holds the secret by which Knox proves itself to HAProxy, for users whom HAProxy shall "
-    f"believe. [default: {VARIABLE} in the environment, else none]",
+    help="File with the secret that proves Knox to HAProxy, so that HAProxy trusts the users it "
+    f"names. [default: {VARIABLE} in the environment, else none]",
 )
 @_out
-@click.option("--dry-run", is_flag=True, help="Print the files, and write none.")
+@click.option("--dry-run", is_flag=True, help="Print the files instead of writing them.")
 @click.pass_context
 def config(  # noqa: PLR0913 (one for each option)
     ctx: click.Context,
@@ -80,8 +80,8 @@ def config(  # noqa: PLR0913 (one for each option)
     """Write what Knox needs: a service definition, and a topology or a descriptor.
 
     With --url Knox asks HAProxy, which follows the cluster. With --zookeeper it follows the
-    instances itself, and needs the jar of `tarn lb knox jar`. Prints the files that it wrote. A
-    secret for the gate stands in service.xml, which nobody else may read then.
+    instances itself, and needs the jar of `tarn lb knox jar`. Prints the files that it wrote. If
+    there is a gateway secret, service.xml contains it, and only you may read that file.
     """
     context: ClientContext | None = ctx.meta.get("tarn.context")
     secret = gate(gate_file, {} if context is None else context.environ)
@@ -102,12 +102,12 @@ def config(  # noqa: PLR0913 (one for each option)
     metavar="PATH",
     required=True,
     type=click.Path(path_type=Path),
-    help="Where it is written: a file, or a directory such as Knox's `lib`.",
+    help="Where to write it: a file, or a directory such as Knox's `lib`.",
 )
 def jar_command(out: Path) -> None:
     """Copy out the jar with which Knox follows the instances in ZooKeeper.
 
-    It belongs into Knox's `lib` or `ext` directory; Knox reads it when it starts.
+    Put it into Knox's `lib` or `ext` directory; Knox reads it at its start.
     """
     target = out / jar.NAME if out.is_dir() else out
     _write(target.parent, {target.name: jar.content()})

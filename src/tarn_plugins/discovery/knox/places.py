@@ -25,7 +25,7 @@ class Balancers:
     urls: tuple[str, ...]
 
     def __attrs_post_init__(self) -> None:
-        """Refuse what is no base URL."""
+        """Refuse what is not a base URL."""
         for url in self.urls:
             _check_url(url)
 
@@ -43,16 +43,16 @@ class Ensemble:
         """Refuse what Knox would cut at its ``;`` and ``=``, or not understand."""
         if not all(_SERVER.fullmatch(server) for server in self.servers.split(",")):
             raise ConfigError(
-                f"'{self.servers}' names no ensemble",
+                f"'{self.servers}' is not a ZooKeeper ensemble",
                 where="--zookeeper",
-                right="Right would be zk1:2181,zk2:2181, without spaces; a chroot belongs in front "
-                "of --zookeeper-namespace.",
+                right="Expected zk1:2181,zk2:2181, without spaces; a chroot belongs in front of "
+                "--zookeeper-namespace.",
             )
         if not _PATH.fullmatch(self.namespace):
             raise ConfigError(
-                f"'{self.namespace}' is no path that Knox can be given",
+                f"'{self.namespace}' is not a path that Knox accepts",
                 where="--zookeeper-namespace",
-                right="Right would be a path such as /services/triton/instances.",
+                right="Expected a path such as /services/triton/instances.",
             )
 
 
@@ -68,9 +68,9 @@ def check_name(name: str) -> str:
     """
     if not _NAME.fullmatch(name):
         raise ConfigError(
-            f"'{name}' is no name for a topology",
+            f"'{name}' is not a valid topology name",
             where="--name",
-            right="Right are letters, digits, '-' and '_', 64 at most.",
+            right="Use at most 64 letters, digits, '-' and '_'.",
         )
     return name
 
@@ -83,9 +83,9 @@ def check_acl(acl: str) -> str:
     """
     if not _ACL.fullmatch(acl):
         raise ConfigError(
-            f"'{acl}' is no access list",
+            f"'{acl}' is not an access list",
             where="--acl",
-            right="Right is 'users;groups;addresses', each a list with commas or '*'.",
+            right="Use 'users;groups;addresses', each a list with commas or '*'.",
         )
     return acl
 
@@ -100,9 +100,9 @@ def _check_url(url: str) -> None:
     clean = url.isascii() and url.isprintable() and " " not in url
     if parts.scheme not in {"http", "https"} or not parts.hostname or not plain or not clean:
         raise ConfigError(
-            f"'{url}' is no base URL",
+            f"'{url}' is not a base URL",
             where="--url",
-            right="Right would be http://lb1:8080, with nothing behind the port.",
+            right="Expected http://lb1:8080, with nothing after the port.",
         )
     if port == 0:
         raise ConfigError(f"'{url}' has port 0, at which nobody listens", where="--url")

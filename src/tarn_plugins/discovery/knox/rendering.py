@@ -8,7 +8,7 @@ import json
 import xml.etree.ElementTree as ET
 from collections.abc import Iterable, Mapping
 
-from tarn_plugins.discovery.knox.gate import header
+from tarn_plugins.discovery.knox.gateway_secret import header
 from tarn_plugins.discovery.knox.places import (
     ROLE,
     VERSION,
@@ -40,8 +40,8 @@ _LIMITS = {
     "httpclient.socketTimeout": "10m",  # the longest inference
 }
 _AUTHENTICATION = f"""
- WHO AUTHENTICATES IS FOR YOU TO SAY: without an authentication provider this topology lets nobody
- in. An example, for LDAP; put yours in the place of this comment:
+ ADD YOUR AUTHENTICATION PROVIDER in the place of this comment: without one this topology admits
+ nobody. An example, for LDAP:
 
     <provider>
       <role>authentication</role>
@@ -57,7 +57,7 @@ _AUTHENTICATION = f"""
       <param><name>urls./**</name><value>authcBasic</value></param>
     </provider>
 
- Who of them may use the fleet stands in {ROLE}.acl below: users;groups;addresses.
+ {ROLE}.acl below says which of them may use the fleet: users;groups;addresses.
 """
 
 

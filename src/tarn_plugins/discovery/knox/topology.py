@@ -10,7 +10,7 @@ import attrs
 
 from tarn.errors import ConfigError
 
-__all__ = ["Element", "Parameter", "Provider", "Service", "Topology", "parse"]
+__all__ = ["Element", "KnoxProvider", "Parameter", "Service", "Topology", "parse"]
 
 _DEEPEST = 32
 """A topology has six floors."""
@@ -44,7 +44,7 @@ class Parameter:
 
 
 @attrs.frozen
-class Provider:
+class KnoxProvider:
     """One provider of the chain."""
 
     role: str
@@ -67,7 +67,7 @@ class Service:
 class Topology:
     """What a topology's file says."""
 
-    providers: tuple[Provider, ...]
+    providers: tuple[KnoxProvider, ...]
     services: tuple[Service, ...]
 
 
@@ -75,7 +75,7 @@ def parse(data: bytes) -> Topology:
     """Return what the file says.
 
     Raises:
-        ConfigError: It is no XML (TARN-3312), declares a document type (TARN-3313), or is
+        ConfigError: It is not XML (TARN-3312), declares a document type (TARN-3313), or is
             something else than a topology (TARN-3311). ``where`` is the line.
     """
     root = _tree(data)
@@ -92,11 +92,11 @@ def parse(data: bytes) -> Topology:
     )
 
 
-def _provider(element: Element) -> Provider | None:
+def _provider(element: Element) -> KnoxProvider | None:
     if element.tag != "provider":
         return None
     rows = ((one, next(one.all("value"), None)) for one in element.all("param"))
-    return Provider(
+    return KnoxProvider(
         element.leaf("role"),
         element.leaf("name"),
         element.leaf("enabled").lower() != "false",
@@ -114,19 +114,19 @@ def _service(element: Element) -> Service:
 
 
 def _tree(data: bytes) -> Element:
-    reader = _Reader()
+    reader = _TopologyReader()
     try:
         return reader.read(data)
     except xml.parsers.expat.ExpatError as error:
         said = xml.parsers.expat.ErrorString(error.code)
         raise ConfigError(
-            f"no well-formed XML: {said}", code="TARN-3312", where=str(error.lineno)
+            f"not well-formed XML: {said}", code="TARN-3312", where=str(error.lineno)
         ) from error
     except LookupError as error:
-        raise ConfigError(f"no readable XML: {error}", code="TARN-3312", where="1") from error
+        raise ConfigError(f"not readable XML: {error}", code="TARN-3312", where="1") from error
 
 
-class _Reader:
+class _TopologyReader:
     """Builds elements while expat reads."""
 
     def __init__(self) -> None:
@@ -146,7 +146,7 @@ class _Reader:
 
     def _begin(self, tag: str, _attributes: object) -> None:
         if len(self._open) > _DEEPEST:
-            raise self._refused("TARN-3311", f"more than {_DEEPEST} elements in one another")
+            raise self._refused("TARN-3311", f"elements nested more than {_DEEPEST} deep")
         element = Element(tag, self._parser.CurrentLineNumber)
         self._open[-1].children.append(element)
         self._open.append(element)

@@ -8,17 +8,17 @@ from attrs.validators import ge, in_
 from tarn.domain import ClusterSpec
 from tarn.hookspecs import Factory, hookimpl
 from tarn.interfaces import Check, ClientContext, Discovery, MasterContext
-from tarn.zk.acl import Grant
+from tarn.zk.acl import AclEntry
 from tarn.zk.nodes import INSTANCES, check_ensemble, check_path
 
-__all__ = ["Settings", "Tls", "tarn_discoveries", "tarn_doctor_checks"]
+__all__ = ["ZooKeeperSettings", "ZooKeeperTlsSettings", "tarn_discoveries", "tarn_doctor_checks"]
 
 
-_WHOLE = "the master is started elsewhere, so right would be one from the root"
+_WHOLE = "the master starts in another directory, so use an absolute path"
 
 
 @attrs.frozen
-class Tls:
+class ZooKeeperTlsSettings:
     """Files of an encrypted connection, in PEM form, on the master's machine."""
 
     ca: str = ""
@@ -38,7 +38,7 @@ class Tls:
 
 
 @attrs.frozen
-class Settings:
+class ZooKeeperSettings:
     """``discovery[].options`` of ``zookeeper``."""
 
     ensemble: str
@@ -54,7 +54,7 @@ class Settings:
     everything and the world read (``auth::cdrwa``, ``world:anyone:r``), without it all may all."""
     digest: str = ""
     """Where ``user:password`` is kept: ``file:PATH`` or ``env:NAME``, on the master's machine."""
-    tls: Tls | None = None
+    tls: ZooKeeperTlsSettings | None = None
     jaas: str = ""
     """Of the Java TARN; refused: use ``digest``."""
 
@@ -63,21 +63,21 @@ class Settings:
         check_ensemble(self.ensemble)
         check_path(self.path)
         for line in self.acl or ():
-            Grant.parse(line)
+            AclEntry.parse(line)
         # Never the value: somebody may have put the password itself here.
         kind, _, name = self.digest.partition(":")
         if self.digest and not (kind in {"file", "env"} and name):
-            raise ValueError("digest names no place; right would be file:PATH or env:NAME")
+            raise ValueError("digest does not say where; use file:PATH or env:NAME")
         if kind == "file" and not name.startswith(("/", "~")):
             raise ValueError(f"digest names a relative path; {_WHOLE}: file:/etc/tarn/zookeeper")
         if self.jaas:
             raise ValueError(
-                "jaas: no JVM speaks to ZooKeeper any more, so no JAAS file is read. "
-                "Write user:password into a file and name it with digest: file:PATH"
+                "jaas: TARN no longer reaches ZooKeeper from a JVM, so it does not read a JAAS "
+                "file. Write user:password into a file and name it with digest: file:PATH"
             )
 
 
-def _zookeeper(settings: Settings, context: MasterContext) -> Discovery:
+def _zookeeper(settings: ZooKeeperSettings, context: MasterContext) -> Discovery:
     from tarn_plugins.discovery.zookeeper.discovery import ZooKeeper  # noqa: PLC0415
 
     return ZooKeeper(settings, context)
@@ -88,7 +88,7 @@ def tarn_discoveries() -> Mapping[str, Factory[Discovery]]:
     """Offer ``zookeeper``."""
     return {
         "zookeeper": Factory(
-            settings=Settings,
+            settings=ZooKeeperSettings,
             create=_zookeeper,
             summary="an ephemeral ZooKeeper node for each instance",
             requires=("kazoo",),

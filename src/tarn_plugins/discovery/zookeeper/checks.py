@@ -8,17 +8,16 @@ from typing import Final
 
 from tarn.domain import ClusterSpec
 from tarn.errors import ConfigError, DiscoveryError
-from tarn.interfaces import Check, ClientContext, Finding, Looked
+from tarn.interfaces import Check, CheckResult, ClientContext, Finding
 from tarn.plain import structure
 from tarn.zk.failures import NodesChangedError
 from tarn.zk.nodes import FleetNode
-from tarn.zk.operations import Check as Expect
-from tarn.zk.operations import Create, Operation
-from tarn.zk.session import Session
-from tarn_plugins.discovery.zookeeper import Settings
+from tarn.zk.operations import CheckVersion, Create, Operation
+from tarn.zk.session import ZooKeeperSession
+from tarn_plugins.discovery.zookeeper import ZooKeeperSettings
 from tarn_plugins.discovery.zookeeper.discovery import session_arguments
 from tarn_plugins.discovery.zookeeper.login import owner
-from tarn_plugins.discovery.zookeeper.plan import Found, Place, own
+from tarn_plugins.discovery.zookeeper.plan import PublishedNodes, PublishTarget, own
 
 __all__ = ["checks"]
 
@@ -28,21 +27,21 @@ _NO_VERSION: Final = 2**31 - 1
 """No node has it, so a transaction that expects it is refused as a whole."""
 _DENIED: Final = "TARN-3302"
 
-MakeSession = Callable[..., Session]
+MakeSession = Callable[..., ZooKeeperSession]
 
 
 def checks(
-    spec: ClusterSpec, context: ClientContext, session: MakeSession = Session
+    spec: ClusterSpec, context: ClientContext, session: MakeSession = ZooKeeperSession
 ) -> Iterator[Check]:
     """Yield the checks of each ZooKeeper that *spec* names."""
     found = [
         (number, settings)
         for number, one in enumerate(spec.discovery)
-        if one.use == "zookeeper" and (settings := structure(Settings, one.options)[0])
+        if one.use == "zookeeper" and (settings := structure(ZooKeeperSettings, one.options)[0])
     ]
     for number, settings in found:
         of = f" of discovery[{number}]" if len(found) > 1 else ""
-        look = _Look(spec, context, settings, session)
+        look = _EnsembleSurvey(spec, context, settings, session)
         yield Check(
             f"ZooKeeper servers{of}",
             "Load balancers find instances there; without a majority of servers nothing changes.",
@@ -55,42 +54,49 @@ def checks(
         )
 
 
-class _Look:
+class _EnsembleSurvey:
     """Looks at one ensemble."""
 
     def __init__(
-        self, spec: ClusterSpec, context: ClientContext, settings: Settings, session: MakeSession
+        self,
+        spec: ClusterSpec,
+        context: ClientContext,
+        settings: ZooKeeperSettings,
+        session: MakeSession,
     ) -> None:
         self._settings, self._session, self._context = settings, session, context
         self._servers, slash, root = settings.ensemble.partition("/")
         self._root = f"{slash}{root}".rstrip("/")
         who = owner(context.environ)
-        self._place = Place(settings.path, spec.name, settings.payload, owner=who)
+        self._place = PublishTarget(settings.path, spec.name, settings.payload, owner=who)
 
-    def servers(self) -> Looked:
+    def servers(self) -> CheckResult:
         """Ask each server for a session of its own: one without a leader gives none."""
         names = [name.strip() for name in self._servers.split(",")]
         with concurrent.futures.ThreadPoolExecutor(len(names)) as pool:
             silent = {n: e for n, e in zip(names, pool.map(self._reach, names), strict=True) if e}
         if not silent:
-            return Looked(f"{', '.join(names)}: each gives sessions")
+            return CheckResult(f"{', '.join(names)}: each accepts sessions")
         if len(silent) == len(names):
-            return Looked("", (_finding(next(iter(silent.values()))),))
-        return Looked("", tuple(_one_silent(one, e, len(names)) for one, e in silent.items()))
+            return CheckResult("", (_finding(next(iter(silent.values()))),))
+        return CheckResult("", tuple(_one_silent(one, e, len(names)) for one, e in silent.items()))
 
-    def path(self) -> Looked:
+    def path(self) -> CheckResult:
         """Try what the master will do, in a transaction that the servers must refuse."""
         try:
             arguments = session_arguments(self._settings, self._context.environ)
         except ConfigError as error:
             # it lies on the master's machine, which may be another one
-            return Looked(f"not tried, as {error.found}: the master's machine counts", known=False)
+            return CheckResult(
+                f"not tried from here, since {error.found}; it must work on the master's machine",
+                known=False,
+            )
         with self._open(self._servers, arguments) as session:
             missing = self._missing(session)
             found = (*self._foreign(session), *self._tried(session, missing))
         whole = self._root + self._settings.path
         made = "; it is made at the first start" if missing else ""
-        return Looked("" if found else f"{whole}: this user may publish{made}", found)
+        return CheckResult("" if found else f"{whole}: this user may publish{made}", found)
 
     def _reach(self, server: str) -> DiscoveryError | None:
         try:
@@ -101,7 +107,7 @@ class _Look:
             return error
 
     @contextlib.contextmanager
-    def _open(self, servers: str, arguments: Mapping[str, object]) -> Iterator[Session]:
+    def _open(self, servers: str, arguments: Mapping[str, object]) -> Iterator[ZooKeeperSession]:
         session = self._session(**{**arguments, "ensemble": servers})
         try:
             session.connect(CONNECT_S)
@@ -109,7 +115,7 @@ class _Look:
         finally:
             session.close()
 
-    def _missing(self, session: Session) -> tuple[str, ...]:
+    def _missing(self, session: ZooKeeperSession) -> tuple[str, ...]:
         """Return the nodes that would have to be made, each after the one above it."""
         path = self._root + self._settings.path
         missing: dict[str, None] = {}
@@ -121,12 +127,12 @@ class _Look:
             missing |= dict.fromkeys(reversed(lacking))
         return tuple(missing)
 
-    def _tried(self, session: Session, missing: tuple[str, ...]) -> Iterator[Finding]:
+    def _tried(self, session: ZooKeeperSession, missing: tuple[str, ...]) -> Iterator[Finding]:
         name = f"tarn-doctor-{secrets.token_hex(4)}"
         node = f"{self._root}{self._place.at(name)}"
         mark = f"{self._root}{self._place.fleet.rpartition('/')[0]}/{name}"
         operations: list[Operation] = [Create(at) for at in missing]
-        operations += [Create(mark), Create(node, ephemeral=True), Expect(node, _NO_VERSION)]
+        operations += [Create(mark), Create(node, ephemeral=True), CheckVersion(node, _NO_VERSION)]
         try:
             session.commit(operations, session.id)
         except NodesChangedError:
@@ -134,20 +140,20 @@ class _Look:
         except DiscoveryError as error:
             yield _finding(error)
 
-    def _foreign(self, session: Session) -> Iterator[Finding]:
+    def _foreign(self, session: ZooKeeperSession) -> Iterator[Finding]:
         """Yield who else has a cluster of this name there."""
         at = _read(session, self._root + self._place.fleet)
         try:
             fleet = FleetNode.parse(at) if at else None
         except ConfigError:
-            return  # it is written anew
+            return  # it is written again
         try:
-            own(self._place, Found(fleet))
+            own(self._place, PublishedNodes(fleet))
         except DiscoveryError as error:
             yield _finding(error)
 
 
-def _exists(session: Session, path: str) -> bool:
+def _exists(session: ZooKeeperSession, path: str) -> bool:
     try:
         return session.get(path) is not None
     except DiscoveryError as error:
@@ -156,7 +162,7 @@ def _exists(session: Session, path: str) -> bool:
         return True  # what may not be read is there
 
 
-def _read(session: Session, path: str) -> bytes | None:
+def _read(session: ZooKeeperSession, path: str) -> bytes | None:
     try:
         return session.read(path)
     except DiscoveryError as error:

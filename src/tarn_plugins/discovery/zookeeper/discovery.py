@@ -11,13 +11,13 @@ import attrs
 from tarn.domain import Applied, DiscoveryView
 from tarn.errors import ConfigError, DiscoveryError, Superseded
 from tarn.interfaces import MasterContext
-from tarn.zk.acl import CREATOR_AND_READERS, Grant, Login
+from tarn.zk.acl import CREATOR_AND_READERS, AclEntry, Login
 from tarn.zk.failures import NodesChangedError
 from tarn.zk.nodes import FleetNode
-from tarn.zk.session import Session, Tls
-from tarn_plugins.discovery.zookeeper import Settings
+from tarn.zk.session import TlsFiles, ZooKeeperSession
+from tarn_plugins.discovery.zookeeper import ZooKeeperSettings
 from tarn_plugins.discovery.zookeeper.login import login, owner
-from tarn_plugins.discovery.zookeeper.plan import Found, Place, own, plan
+from tarn_plugins.discovery.zookeeper.plan import PublishedNodes, PublishTarget, own, plan
 
 __all__ = ["ZooKeeper", "session_arguments"]
 
@@ -38,30 +38,30 @@ class ZooKeeper:
     """Publishes one cluster's instances. Nothing is started before `reach` or `sync`.
 
     Two threads write, never at once: the master's worker, and a keeper of our own that makes
-    everything anew after a lost session, when the master has no new view to post.
+    everything again after a lost session, when the master has no new view to post.
     """
 
     def __init__(
         self,
-        settings: Settings,
+        settings: ZooKeeperSettings,
         context: MasterContext,
         *,
         look_every_s: float = LOOK_EVERY_S,
-        session: Callable[..., Session] = Session,
+        session: Callable[..., ZooKeeperSession] = ZooKeeperSession,
     ) -> None:
         self._look_every_s = look_every_s
         self._clock, self._wake = context.clock, context.wake
         self._epoch = context.epoch
         who = owner(context.environ)
         name, payload = context.spec.name, settings.payload
-        self._place = Place(settings.path, name, payload, context.api_url, who)
+        self._place = PublishTarget(settings.path, name, payload, context.api_url, who)
         self._stirred = threading.Event()
         self._session = session(**_asked(settings, context), changed=self._stirred.set)
         self._busy = threading.Lock()
         """Held by whoever reads and writes the nodes, and what is known of them."""
         self._view: DiscoveryView | None = None
         """What should be published: the last that was asked for, though it may have failed."""
-        self._found: Found | None = None
+        self._found: PublishedNodes | None = None
         """What is in ZooKeeper; None: it must be read."""
         self._session_id = 0
         """The session that published."""
@@ -157,7 +157,7 @@ class ZooKeeper:
             except DiscoveryError as error:
                 if str(error) != told:  # it may last for days
                     told = str(error)
-                    log.warning("what was published cannot be kept up: %s", error)
+                    log.warning("the published nodes cannot be kept up to date: %s", error)
                 self._trouble = told
                 pause_s, retry_s = retry_s, min(2 * retry_s, _RETRY_MOST_S)
             else:
@@ -207,28 +207,30 @@ class ZooKeeper:
                 for transaction in done.transactions:
                     self._session.commit(transaction, session_id, _left(end_s))
             except NodesChangedError as error:
-                log.info("%s; looking again", error)
+                log.info("%s; reading again", error)
                 continue
             self._found, self._session_id = done.after, session_id
             return done.blocked
         raise DiscoveryError(
             _NAME,
-            f"somebody else changes {self._place.path} or {self._place.fleet} all the time",
+            f"another program keeps changing {self._place.path} or {self._place.fleet}",
             where=f"ZooKeeper {self._session.ensemble}",
             retry_after_s=1.0,
         )
 
-    def _read(self, needed: Iterable[str], end_s: float) -> Found:
+    def _read(self, needed: Iterable[str], end_s: float) -> PublishedNodes:
         """Return what is there of this cluster's, and of the names that it *needed*."""
         self._ensure(end_s)
         at = self._session.get(self._place.fleet, _left(end_s))
         fleet = _fleet(at.data, self._place.fleet) if at else None
-        found = Found(fleet, at.version if at else None)
+        found = PublishedNodes(fleet, at.version if at else None)
         names = found.ours.union(needed)
         there = names & set(self._session.children(self._place.path, _left(end_s)))
         paths = {self._place.at(name): name for name in there}
         nodes = self._session.get_all(paths, _left(end_s))
-        return Found(fleet, found.version, {paths[path]: node for path, node in nodes.items()})
+        return PublishedNodes(
+            fleet, found.version, {paths[path]: node for path, node in nodes.items()}
+        )
 
     def _ensure(self, end_s: float) -> None:
         self._session.ensure(self._place.path, _left(end_s))
@@ -240,7 +242,9 @@ class ZooKeeper:
         if view is None or not self._session.connected:
             return
         if not self._busy.acquire(timeout=_WITHDRAW_S):
-            log.warning("the instances vanish with the session: a view is being written just now")
+            log.warning(
+                "the instances will vanish with the session: a view is being written right now"
+            )
             return
         empty = DiscoveryView(view.epoch, view.revision + 1, complete=True)
         try:
@@ -251,7 +255,7 @@ class ZooKeeper:
             self._busy.release()
 
 
-def _asked(settings: Settings, context: MasterContext) -> dict[str, Any]:
+def _asked(settings: ZooKeeperSettings, context: MasterContext) -> dict[str, Any]:
     """Return what a session is made with; say once when nothing protects the nodes.
 
     Raises:
@@ -260,14 +264,16 @@ def _asked(settings: Settings, context: MasterContext) -> dict[str, Any]:
     asked = session_arguments(settings, context.environ)
     if not asked["grants"]:
         log.warning(
-            "the nodes in ZooKeeper %s can be changed by everybody who reaches it: "
-            "no digest and no acl is given",
+            "everybody who reaches ZooKeeper %s can change the nodes: neither digest nor acl is "
+            "set",
             settings.ensemble,
         )
     return asked
 
 
-def session_arguments(settings: Settings, environ: Mapping[str, str] | None) -> dict[str, Any]:
+def session_arguments(
+    settings: ZooKeeperSettings, environ: Mapping[str, str] | None
+) -> dict[str, Any]:
     """Return what a session is made with; without *environ* it logs in as nobody.
 
     Raises:
@@ -280,13 +286,13 @@ def session_arguments(settings: Settings, environ: Mapping[str, str] | None) -> 
         "timeout_s": settings.session_timeout_s,
         "login": who,
         "grants": _grants(settings, who),
-        "tls": Tls(tls.ca, tls.cert, tls.key) if tls else None,
+        "tls": TlsFiles(tls.ca, tls.cert, tls.key) if tls else None,
     }
 
 
-def _grants(settings: Settings, who: Login | None) -> tuple[Grant, ...]:
+def _grants(settings: ZooKeeperSettings, who: Login | None) -> tuple[AclEntry, ...]:
     if settings.acl is not None:
-        return tuple(Grant.parse(line) for line in settings.acl)
+        return tuple(AclEntry.parse(line) for line in settings.acl)
     return CREATOR_AND_READERS if who else ()
 
 
@@ -294,7 +300,7 @@ def _fleet(data: bytes, path: str) -> FleetNode | None:
     try:
         return FleetNode.parse(data)
     except ConfigError as error:
-        log.warning("%s is written anew: %s", path, error)
+        log.warning("%s is written again: %s", path, error)
         return None
 
 
@@ -302,7 +308,7 @@ def _foreign(ensemble: str, path: str, blocked: tuple[str, ...]) -> DiscoveryErr
     more = f" and {len(blocked) - 1} more" if len(blocked) > 1 else ""
     return DiscoveryError(
         _NAME,
-        f"the node {path}/{blocked[0]}{more} is somebody else's, and is left alone",
+        f"another program owns the node {path}/{blocked[0]}{more}, so it is left alone",
         code="TARN-3303",
         where=f"ZooKeeper {ensemble}",
         retry_after_s=1.0,

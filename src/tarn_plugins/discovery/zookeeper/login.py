@@ -31,7 +31,7 @@ def login(source: str, environ: Mapping[str, str]) -> Login | None:
             raise ConfigError(
                 f"the environment variable {name} is not set",
                 where=_WHERE,
-                next_step="It is the master's environment that counts.",
+                next_step="Set it in the master's environment.",
             )
         return Login.parse(environ[name], f"{_WHERE} (the environment variable {name})")
     try:

@@ -7,16 +7,16 @@ import attrs
 from tarn.domain import DiscoveryView, Member
 from tarn.errors import ConfigError, DiscoveryError, Superseded
 from tarn.zk.nodes import FleetNode, InstanceNode, fleet_path, instance_payload, valid_name
-from tarn.zk.operations import Check, Create, Delete, Node, Operation, Put, size
+from tarn.zk.operations import CheckVersion, Create, Delete, Operation, SetData, ZNode, size
 
-__all__ = ["LIMIT", "Found", "Place", "Plan", "own", "plan"]
+__all__ = ["LIMIT", "PublishPlan", "PublishTarget", "PublishedNodes", "own", "plan"]
 
 LIMIT = 700_000
 """Bytes of one transaction; a server takes a megabyte (``jute.maxbuffer``), with its answer."""
 
 
 @attrs.frozen
-class Place:
+class PublishTarget:
     """Where one cluster publishes, and how."""
 
     path: str
@@ -47,14 +47,14 @@ class Place:
 
 
 @attrs.frozen
-class Found:
+class PublishedNodes:
     """What is in ZooKeeper, as far as this cluster is concerned."""
 
     fleet: FleetNode | None = None
     """What the last master said; None where there was none, or the node makes no sense."""
     version: int | None = None
     """Of the fleet's node; None: there is no such node."""
-    nodes: Mapping[str, Node] = attrs.field(factory=dict, hash=False)
+    nodes: Mapping[str, ZNode] = attrs.field(factory=dict, hash=False)
     """Those children that are this cluster's, or have a name that it needs."""
 
     @property
@@ -64,17 +64,17 @@ class Found:
 
 
 @attrs.frozen
-class Plan:
+class PublishPlan:
     """What is to be done, and what is found afterwards."""
 
     transactions: tuple[tuple[Operation, ...], ...]
     """In this order, each as a whole; none: everything is as it should be."""
-    after: Found
+    after: PublishedNodes
     blocked: tuple[str, ...] = ()
     """Names that cannot be published: somebody else's nodes, or no names of nodes at all."""
 
 
-def own(place: Place, found: Found) -> Found:
+def own(place: PublishTarget, found: PublishedNodes) -> PublishedNodes:
     """Return *found* without what another owner's master left in the fleet's node.
 
     Epochs of two owners say nothing about each other: neither is ever superseded.
@@ -90,7 +90,8 @@ def own(place: Place, found: Found) -> Found:
             "zookeeper",
             f"{place.fleet} is the node of a cluster '{place.cluster}' of {fleet.owner}",
             code="TARN-3304",
-            right=f"Below {place.path} a name is one owner's; this master is {place.owner}'s.",
+            right=f"Below {place.path} each name belongs to one owner; this master belongs to "
+            f"{place.owner}.",
             next_step="Choose another path or name; or, where that cluster has gone for good, "
             "have its node removed",
         )
@@ -98,12 +99,16 @@ def own(place: Place, found: Found) -> Found:
 
 
 def plan(
-    place: Place, found: Found, view: DiscoveryView, session_id: int, limit: int = LIMIT
-) -> Plan:
+    place: PublishTarget,
+    found: PublishedNodes,
+    view: DiscoveryView,
+    session_id: int,
+    limit: int = LIMIT,
+) -> PublishPlan:
     """Return how *view* becomes true.
 
     A node that another session owns would vanish with that session, so it is deleted and made
-    anew in one transaction: nobody ever sees it missing. An incomplete view deletes nothing, and
+    again in one transaction: nobody ever sees it missing. An incomplete view deletes nothing, and
     what it does not name is taken over as it is. A transaction holds *limit* bytes at most.
 
     Raises:
@@ -134,16 +139,16 @@ def plan(
     nodes = tuple(sorted(names))
     fleet = FleetNode(view.epoch, view.revision, len(names), place.api_url, nodes, place.owner)
     if not units and fleet == found.fleet:
-        return Plan((), found, tuple(sorted(blocked)))
+        return PublishPlan((), found, tuple(sorted(blocked)))
     batches = _batches(units, limit - len(fleet.render()))
     intent = _intent(found, fleet) if len(batches) > 1 else None
     version = found.version if intent is None else _next(found.version)
-    after = Found(fleet, _next(version), _after(found, wanted, session_id))
+    after = PublishedNodes(fleet, _next(version), _after(found, wanted, session_id))
     transactions = _transactions(place, (intent, fleet), found.version, batches)
-    return Plan(transactions, after, tuple(sorted(blocked)))
+    return PublishPlan(transactions, after, tuple(sorted(blocked)))
 
 
-def _intent(found: Found, fleet: FleetNode) -> FleetNode:
+def _intent(found: PublishedNodes, fleet: FleetNode) -> FleetNode:
     """Return what stands in the fleet's node while several transactions are on their way.
 
     It names every node that may be made, so that none is forgotten when the rest does not follow.
@@ -153,7 +158,7 @@ def _intent(found: Found, fleet: FleetNode) -> FleetNode:
     return attrs.evolve(fleet, revision=revision, count=count, nodes=tuple(sorted(nodes)))
 
 
-def _may(name: str, found: Found, data: bytes) -> bool:
+def _may(name: str, found: PublishedNodes, data: bytes) -> bool:
     """Say whether the node *name* is ours to write: missing, published by us, or the same."""
     if not valid_name(name):
         return False
@@ -162,7 +167,7 @@ def _may(name: str, found: Found, data: bytes) -> bool:
 
 
 def _units(
-    place: Place, found: Found, wanted: Mapping[str, bytes], session_id: int
+    place: PublishTarget, found: PublishedNodes, wanted: Mapping[str, bytes], session_id: int
 ) -> Iterator[tuple[Operation, ...]]:
     """Yield what belongs together, a tuple for each node that is not as it should be."""
     for name, data in wanted.items():
@@ -172,10 +177,10 @@ def _units(
         elif node.owner != session_id:
             yield (Delete(at), Create(at, data, ephemeral=True))
         elif node.data != data:
-            yield (Put(at, data, node.version),)
+            yield (SetData(at, data, node.version),)
 
 
-def _settled(node: Node | None, data: bytes, session_id: int) -> bytes:
+def _settled(node: ZNode | None, data: bytes, session_id: int) -> bytes:
     """Return what a node should hold: what it holds, where that is ours and means the same."""
     if node is not None and node.owner == session_id and _same(node.data, data):
         return node.data
@@ -194,7 +199,7 @@ def _same(old: bytes, new: bytes) -> bool:
 
 
 def _transactions(
-    place: Place,
+    place: PublishTarget,
     said: tuple[FleetNode | None, FleetNode],
     version: int | None,
     batches: Sequence[tuple[Operation, ...]],
@@ -209,7 +214,7 @@ def _transactions(
     if intent is not None:
         first = ((_write(place.fleet, intent, version),),)
         version = _next(version)
-    guard = () if version is None else (Check(place.fleet, version),)
+    guard = () if version is None else (CheckVersion(place.fleet, version),)
     return (
         *first,
         *((*guard, *batch) for batch in batches[:-1]),
@@ -219,7 +224,7 @@ def _transactions(
 
 def _write(path: str, fleet: FleetNode, version: int | None) -> Operation:
     data = fleet.render()
-    return Create(path, data) if version is None else Put(path, data, version)
+    return Create(path, data) if version is None else SetData(path, data, version)
 
 
 def _batches(
@@ -242,15 +247,15 @@ def _next(version: int | None) -> int:
     return 0 if version is None else version + 1
 
 
-def _after(found: Found, wanted: Mapping[str, bytes], session_id: int) -> dict[str, Node]:
+def _after(found: PublishedNodes, wanted: Mapping[str, bytes], session_id: int) -> dict[str, ZNode]:
     """Return our nodes as they are once everything was done."""
-    after: dict[str, Node] = {}
+    after: dict[str, ZNode] = {}
     for name, data in wanted.items():
         node = found.nodes.get(name)
         if node is None or node.owner != session_id:
-            after[name] = Node(data, 0, session_id)
+            after[name] = ZNode(data, 0, session_id)
         elif node.data == data:
             after[name] = node
         else:
-            after[name] = Node(data, node.version + 1, session_id)
+            after[name] = ZNode(data, node.version + 1, session_id)
     return after

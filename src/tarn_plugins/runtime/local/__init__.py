@@ -22,30 +22,30 @@ from tarn.interfaces import (
     StateStore,
 )
 
-__all__ = ["Settings", "tarn_doctor_checks", "tarn_runtimes"]
+__all__ = ["LocalSettings", "tarn_doctor_checks", "tarn_runtimes"]
 
 
 @attrs.frozen
-class Settings:
+class LocalSettings:
     """The local runtime has no settings of its own; see ``triton`` and ``instance``."""
 
 
 # Each part is imported when it is made: a client never loads what only a master needs.
 
 
-def _deployer(_settings: Settings, context: ClientContext) -> Deployer:
+def _deployer(_settings: LocalSettings, context: ClientContext) -> Deployer:
     from tarn_plugins.runtime.local.deployer import LocalDeployer  # noqa: PLC0415
 
     return LocalDeployer(context)
 
 
-def _runtime(_settings: Settings, context: MasterContext) -> Runtime:
+def _runtime(_settings: LocalSettings, context: MasterContext) -> Runtime:
     from tarn_plugins.runtime.local.runtime import LocalRuntime  # noqa: PLC0415
 
     return LocalRuntime(context)
 
 
-def _state_store(_settings: Settings, context: MasterContext) -> StateStore:
+def _state_store(_settings: LocalSettings, context: MasterContext) -> StateStore:
     from tarn_plugins.runtime.local.state import FileStateStore  # noqa: PLC0415
 
     return FileStateStore(context.directory)
@@ -62,7 +62,7 @@ def tarn_runtimes() -> Mapping[str, RuntimeFactory]:
     """Offer ``local``."""
     return {
         "local": RuntimeFactory(
-            settings=Settings,
+            settings=LocalSettings,
             deployer=_deployer,
             runtime=_runtime,
             state_store=_state_store,

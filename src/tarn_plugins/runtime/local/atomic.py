@@ -14,7 +14,7 @@ def replace_file(
     mode: int = 0o600,
     guard: contextlib.AbstractContextManager[None] | None = None,
 ) -> None:
-    """Make *path* hold *data*: written beside it, fsynced, renamed over it.
+    """Make *path* hold *data*: written next to it, fsynced, renamed over it.
 
     The renaming alone happens inside *guard*: the slow part holds no lock. An ``OSError`` (a full
     disk) or a refusal of the guard leaves the old content, and no temporary file.

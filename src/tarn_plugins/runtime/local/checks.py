@@ -143,6 +143,6 @@ def memory_findings(spec: ClusterSpec, have_mib: int) -> Iterator[Finding]:
             "TARN-3106",
             f"instance.resources.memory = {spec.instance.resources.memory_mib}MiB",
             f"{_instances(spec, 'ask')} for {needed} MiB; this machine has {have_mib} MiB",
-            "Lower it to what an instance really needs; locally nothing enforces it",
+            "Lower it to what an instance really needs; the local runtime does not enforce it",
             fatal=False,
         )

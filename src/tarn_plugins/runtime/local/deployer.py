@@ -15,7 +15,7 @@ from pathlib import Path
 import attrs
 
 from tarn.domain import ClusterSpec, Epoch
-from tarn.domain.brought import BROUGHT
+from tarn.domain.master_files import MASTER_FILES
 from tarn.errors import LaunchError, RefusedError
 from tarn.interfaces import (
     ClientContext,
@@ -137,7 +137,7 @@ class LocalDeployer:
 
     def _prepare(self, directory: Path, files: Mapping[str, bytes]) -> Epoch:
         (directory / "logs").mkdir(mode=_PRIVATE, exist_ok=True)
-        for name in set(BROUGHT) - set(files):  # an earlier start may have brought it
+        for name in set(MASTER_FILES) - set(files):  # an earlier start may have brought it
             (directory / name).unlink(missing_ok=True)
         for name, data in files.items():
             replace_file(directory / name, data)
@@ -231,7 +231,7 @@ def _died(directory: Path, what: str, before: int) -> LaunchError:
     with contextlib.suppress(OSError), log.open("rb") as words:
         words.seek(before if before <= _size(log) else 0)  # a shorter one is a new one
         lines = words.read().decode("utf-8", "replace").splitlines()[-_LAST_LINES:]
-        what = "\n  ".join([f"{what}; its last words:", *lines]) if lines else what
+        what = "\n  ".join([f"{what}; its last output:", *lines]) if lines else what
     return LaunchError("local", f"the {what}", next_step=f"Log: {log}")
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tarn.domain import Launch
 from tarn.triton import binary
-from tarn.triton.binary import Program
+from tarn.triton.binary import TritonProgram
 from tarn_plugins.runtime.local.procfs import (
     DIRECTORY_VARIABLE,
     INSTANCE_VARIABLE,
@@ -24,7 +24,7 @@ def environment(  # noqa: PLR0913 (what differs between two instances, all by ke
     *,
     instance_id: str,
     directory: Path,
-    program: Program,
+    program: TritonProgram,
     gpus: Sequence[str],
     inherited: Mapping[str, str],
 ) -> dict[str, str]:

@@ -1,9 +1,9 @@
 """Which master may act: a number that only grows, compared under a lock before every act.
 
-The file ``epoch`` of a cluster's directory holds the newest epoch. Whoever claims, spawns, kills or
-saves holds its ``flock`` for that one act, so an old master that wakes up late finds a higher
-number and does nothing. ``<home>/epochs/<name>`` outlives the directory: a later `up` never has a
-lower incarnation.
+The file ``epoch`` of a cluster's directory holds the newest epoch. Everybody who claims, spawns,
+kills or saves holds its ``flock`` for that one act, so an old master that wakes up late finds a
+higher number and does nothing. ``<home>/epochs/<name>`` outlives the directory: a later `up` never
+has a lower incarnation.
 """
 
 import contextlib

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 from tarn import descriptors
 from tarn.domain import ClusterSpec
 from tarn.errors import LaunchError
-from tarn.interfaces import Check, ClientContext, Finding, Looked
+from tarn.interfaces import Check, CheckResult, ClientContext, Finding
 from tarn.triton import binary
 from tarn.triton.gpus import present
 from tarn_plugins.runtime.local import checks, gpus
@@ -42,7 +42,7 @@ def offered(spec: ClusterSpec, context: ClientContext) -> Iterator[Check]:
     if spec.api.port:
         yield Check(
             f"port {spec.api.port}",
-            "The master listens there, and cannot start while somebody else does.",
+            "The master listens there, and cannot start while another program does.",
             lambda: _port(spec, context),
         )
 
@@ -51,7 +51,7 @@ def _room(spec: ClusterSpec, gpus_here: Callable[[], tuple[str, ...]]) -> Iterat
     """Yield the checks of what this machine has enough of, or not."""
     yield Check(
         "GPUs of this machine",
-        "An instance that asks for GPUs starts only where so many are free.",
+        "An instance starts only when the GPUs that it asks for are free.",
         _look(lambda: checks.gpu_findings(spec, gpus_here), lambda: _count(len(gpus_here()))),
     )
     yield Check(
@@ -61,7 +61,7 @@ def _room(spec: ClusterSpec, gpus_here: Callable[[], tuple[str, ...]]) -> Iterat
     )
     yield Check(
         "open files",
-        "A master holds two connections to each instance, and those of who asks it.",
+        "A master needs two connections for each instance, and one for each client.",
         _look(
             lambda: checks.file_findings(spec, descriptors.most()),
             lambda: f"{descriptors.most()} may be open",
@@ -69,17 +69,17 @@ def _room(spec: ClusterSpec, gpus_here: Callable[[], tuple[str, ...]]) -> Iterat
     )
     yield Check(
         "shared memory of this machine",
-        "Python models have regions there, and do not start, or end, when it is full.",
+        "Python models keep their regions there; when it is full they do not start, or they end.",
         lambda: shared_memory(spec, shutil.disk_usage(_SHM).free),
     )
 
 
-def shared_memory(spec: ClusterSpec, free: int) -> Looked:
+def shared_memory(spec: ClusterSpec, free: int) -> CheckResult:
     """Compare the *free* bytes of ``/dev/shm`` with what the first instances have there."""
     each_mib = spec.instance.resources.shm_mib or _LEAST_SHM_MIB
     needed_mib, free_mib = each_mib * checks.first_size(spec), free >> 20
     if free_mib >= needed_mib:
-        return Looked(f"{_SHM} has {free_mib} MiB free")
+        return CheckResult(f"{_SHM} has {free_mib} MiB free")
     few = Finding(
         "TARN-3614",
         _SHM,
@@ -88,21 +88,21 @@ def shared_memory(spec: ClusterSpec, free: int) -> Looked:
         f"docker run --shm-size={2 * needed_mib}m",
         fatal=False,
     )
-    return Looked("", (few,))
+    return CheckResult("", (few,))
 
 
-def _look(found: Callable[[], Findings], seen: Callable[[], str]) -> Callable[[], Looked]:
-    def look() -> Looked:
+def _look(found: Callable[[], Findings], seen: Callable[[], str]) -> Callable[[], CheckResult]:
+    def look() -> CheckResult:
         findings = tuple(found())
-        return Looked("" if findings else seen(), findings)
+        return CheckResult("" if findings else seen(), findings)
 
     return look
 
 
-def _port(spec: ClusterSpec, context: ClientContext) -> Looked:
+def _port(spec: ClusterSpec, context: ClientContext) -> CheckResult:
     ref = LocalDeployer(context).find(spec.name)
     if ref is not None and ref.url is not None and urlsplit(ref.url).port == spec.api.port:
-        return Looked(f"is held by the master of '{spec.name}'")
+        return CheckResult(f"is held by the master of '{spec.name}'")
     return _look(lambda: checks.port(spec), lambda: "is free")()
 
 
@@ -117,4 +117,4 @@ def _server(spec: ClusterSpec, context: ClientContext) -> str:
 
 
 def _count(number: int) -> str:
-    return f"{number} GPU{'' if number == 1 else 's'}" if number else "none, and none is asked for"
+    return f"{number} GPU{'' if number == 1 else 's'}" if number else "none, and none is needed"

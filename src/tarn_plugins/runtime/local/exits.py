@@ -9,11 +9,11 @@ from tarn.errors import LaunchError
 from tarn.triton import exits
 from tarn.triton.last_words import hopeless, last_error
 
-__all__ = ["Exit", "could_not_start", "explain"]
+__all__ = ["ProcessExit", "could_not_start", "explain"]
 
 
 @attrs.frozen
-class Exit:
+class ProcessExit:
     """How a process ended, as far as its watcher saw."""
 
     code: int | None = None
@@ -30,7 +30,7 @@ class Exit:
     """What ``instance.resources.memory`` says."""
 
 
-def explain(end: Exit, lines: Iterable[str]) -> ExitStatus:
+def explain(end: ProcessExit, lines: Iterable[str]) -> ExitStatus:
     """Return the exit status with its reason in words, from the end of Triton's log *lines*."""
     error = last_error(lines)
     if end.asked:
@@ -47,22 +47,22 @@ def could_not_start(error: LaunchError | OSError) -> ExitStatus:
     return ExitStatus(f"could not be started: {error.strerror}{what}")
 
 
-def _stopped(end: Exit) -> str:
+def _stopped(end: ProcessExit) -> str:
     """Say how it took its stop: Triton exits with 1 when its exit timeout passed first."""
     if end.forced:
-        return "it did not end in time and was killed; a request in flight is lost"
+        return "it did not end in time and was killed; requests in flight are lost"
     if end.code == 1:
-        return "connections were still open at triton.exit_timeout; a request on them is lost"
+        return "connections were still open at triton.exit_timeout; requests on them are lost"
     return "stopped as asked" if not end.code else f"stopped as asked ({_ended(end.code)})"
 
 
 def _ended(code: int | None) -> str:
     if code is None:
-        return "ended; exit status not seen, it was started by an earlier master"
+        return "ended; its exit status is unknown, since an earlier master had started it"
     return exits.ended(code)
 
 
-def _died(end: Exit) -> str:
+def _died(end: ProcessExit) -> str:
     """Say how it ended though nobody asked; who is killed outright mostly lacked memory."""
     if end.code is None or not exits.killed(end.code):
         return _ended(end.code)

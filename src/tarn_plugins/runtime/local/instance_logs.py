@@ -24,7 +24,7 @@ def logs_of(directory: Path, instance_id: str) -> tuple[Path, ...]:
     """Return the files of one log, oldest first; '' is the master's.
 
     Raises:
-        NotFoundError: There is none; also for an id that is no instance's.
+        NotFoundError: There is none; also for an id that is not an instance's.
     """
     folder = directory / "logs"
     if not instance_id:
@@ -38,8 +38,8 @@ def logs_of(directory: Path, instance_id: str) -> tuple[Path, ...]:
         raise NotFoundError(
             f"there is no log of {whose}",
             where=directory.name,
-            next_step="`tarn logs --all` shows those that there are; of instances that ended those "
-            f"of the last {KEPT} are kept, {KEPT_MIB} MiB at most",
+            next_step="`tarn logs --all` shows the existing ones; TARN keeps the logs of the last "
+            f"{KEPT} instances that ended, at most {KEPT_MIB} MiB",
         )
     return found
 

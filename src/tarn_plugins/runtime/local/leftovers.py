@@ -8,15 +8,15 @@ from pathlib import Path
 import attrs
 
 from tarn.descriptors import shortage
-from tarn.domain.brought import BROUGHT, LAST_PORT, SCRAPE_TOKEN
+from tarn.domain.master_files import LAST_PORT, MASTER_FILES, SCRAPE_TOKEN
 from tarn_plugins.runtime.local import epoch
 from tarn_plugins.runtime.local.procfs import kill, processes_of
-from tarn_plugins.runtime.local.records import Record, Records
+from tarn_plugins.runtime.local.records import ProcessRecord, Records
 
 __all__ = ["KeeperNote", "clear", "read_keeper", "remove_files"]
 
 _SHM = Path("/dev/shm")  # noqa: S108 (POSIX shared memory, not a temporary folder)
-_FILES = ("ref.json", LAST_PORT, SCRAPE_TOKEN, *BROUGHT)
+_FILES = ("ref.json", LAST_PORT, SCRAPE_TOKEN, *MASTER_FILES)
 
 
 @attrs.frozen
@@ -41,7 +41,7 @@ def read_keeper(directory: Path) -> KeeperNote | None:
         return None
 
 
-def clear(directory: Path, record: Record | None = None) -> None:
+def clear(directory: Path, record: ProcessRecord | None = None) -> None:
     """End the processes that an ended instance left, and remove its shared memory.
 
     *record* None: those of every instance of the cluster in *directory*.

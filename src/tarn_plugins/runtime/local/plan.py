@@ -24,7 +24,7 @@ def foresee(spec: ClusterSpec, staged: Staged, context: ClientContext) -> Launch
     try:
         program = binary.foresee(spec.triton.binary, context.environ, context.paths.cache)
     except LaunchError:
-        program = binary.Program("tritonserver")
+        program = binary.TritonProgram("tritonserver")
     launch = Launch(spec.models, spec.triton, spec.instance, staged.location, "", keys=PLANNED)
     triton = spec.triton
     ports = (port or 0 for port in (triton.http_port, triton.grpc_port, triton.metrics_port))

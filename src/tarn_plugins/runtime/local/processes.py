@@ -20,7 +20,7 @@ from tarn.descriptors import from_before
 from tarn.interfaces import Clock
 from tarn_plugins.runtime.local.procfs import start_ticks
 
-__all__ = ["LOG", "Handle", "Watcher", "rotate", "spawn", "tail"]
+__all__ = ["LOG", "ProcessHandle", "Watcher", "rotate", "spawn", "tail"]
 
 log = logging.getLogger(__name__)
 
@@ -77,7 +77,7 @@ def tail(folder: Path, limit: int = _TAIL_BYTES) -> list[str]:
 
 
 @attrs.define(eq=False)
-class Handle:
+class ProcessHandle:
     """A process that is being watched; signals through it never reach another one."""
 
     pid: int
@@ -109,11 +109,13 @@ class Watcher:
         self._timers: list[tuple[float, int, Callable[[], None]]] = []
         self._order = itertools.count()
         self._closing = False
-        self._handles: set[Handle] = set()
+        self._handles: set[ProcessHandle] = set()
         self._thread = threading.Thread(target=self._run, name="local-watcher", daemon=True)
         self._thread.start()
 
-    def watch(self, pid: int, start: int | None, ended: Callable[[int | None], None]) -> Handle:
+    def watch(
+        self, pid: int, start: int | None, ended: Callable[[int | None], None]
+    ) -> ProcessHandle:
         """Call *ended* once when the process ends; any thread.
 
         It gets the exit code, or minus the signal, or None when the process is not our child.
@@ -122,7 +124,7 @@ class Watcher:
         Raises:
             OSError: This process lacks what watching takes, mostly a file descriptor.
         """
-        handle = Handle(pid, start or 0)
+        handle = ProcessHandle(pid, start or 0)
         with contextlib.suppress(ProcessLookupError):
             handle.descriptor = os.pidfd_open(pid)
         try:
@@ -175,7 +177,7 @@ class Watcher:
             while self._timers and self._timers[0][0] <= self._clock.now_s():
                 _survived(heapq.heappop(self._timers)[2])
 
-    def _add(self, handle: Handle, ended: Callable[[int | None], None]) -> None:
+    def _add(self, handle: ProcessHandle, ended: Callable[[int | None], None]) -> None:
         if handle.descriptor < 0:
             ended(None)
             return
@@ -184,7 +186,7 @@ class Watcher:
             handle.descriptor, selectors.EVENT_READ, lambda: self._end(handle, ended)
         )
 
-    def _end(self, handle: Handle, ended: Callable[[int | None], None]) -> None:
+    def _end(self, handle: ProcessHandle, ended: Callable[[int | None], None]) -> None:
         code = _reap(handle)
         self._poll.unregister(handle.descriptor)
         self._handles.discard(handle)
@@ -198,10 +200,10 @@ def _survived(action: Callable[[], None]) -> None:
     try:
         action()
     except Exception:
-        log.exception("what follows the end of a process failed")
+        log.exception("the clean-up after the end of a process failed")
 
 
-def _reap(handle: Handle) -> int | None:
+def _reap(handle: ProcessHandle) -> int | None:
     try:
         # By pid, for the memory that it had: it cannot be another's before this has returned.
         pid, status, used = os.wait4(handle.pid, os.WNOHANG)

@@ -16,7 +16,7 @@ __all__ = [
     "DIRECTORY_VARIABLE",
     "INSTANCE_VARIABLE",
     "MASTER_VARIABLE",
-    "Process",
+    "InstanceProcess",
     "alive",
     "holder",
     "kill",
@@ -38,7 +38,7 @@ _ROUND_MIB = 16
 
 
 @attrs.frozen
-class Process:
+class InstanceProcess:
     """One process that belongs to an instance."""
 
     pid: int
@@ -54,7 +54,7 @@ def alive(pid: int | None, start: int | None) -> bool:
     return pid is not None and start is not None and start_ticks(pid) == start
 
 
-def processes_of(directory: Path) -> tuple[Process, ...]:
+def processes_of(directory: Path) -> tuple[InstanceProcess, ...]:
     """Return every process of this user that was started for the cluster in *directory*."""
     wanted = os.fsencode(directory)
     found = []
@@ -62,7 +62,7 @@ def processes_of(directory: Path) -> tuple[Process, ...]:
         instance_id = environ.get(INSTANCE_VARIABLE.encode(), b"").decode(errors="replace")
         if instance_id and environ.get(DIRECTORY_VARIABLE.encode()) == wanted:
             with contextlib.suppress(ProcessLookupError):
-                found.append(Process(pid, start, instance_id, os.getsid(pid) == pid))
+                found.append(InstanceProcess(pid, start, instance_id, os.getsid(pid) == pid))
     return tuple(found)
 
 

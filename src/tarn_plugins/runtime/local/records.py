@@ -1,4 +1,4 @@
-"""One file for each instance: written before its process exists, removed after the last word."""
+"""One file for each instance: written before its process exists, removed after the last report."""
 
 import json
 from pathlib import Path
@@ -11,13 +11,13 @@ from tarn.descriptors import shortage
 from tarn.domain import Endpoint
 from tarn_plugins.runtime.local.atomic import replace_file
 
-__all__ = ["Record", "Records"]
+__all__ = ["ProcessRecord", "Records"]
 
 _converter = make_converter()
 
 
 @attrs.frozen
-class Record:
+class ProcessRecord:
     """What a later master must know to take an instance over."""
 
     instance_id: str
@@ -43,7 +43,7 @@ class Records:
 
     folder: Path
 
-    def write(self, record: Record) -> None:
+    def write(self, record: ProcessRecord) -> None:
         """Keep *record*, in place of an older one of the same instance; fsynced."""
         self.folder.mkdir(mode=0o700, exist_ok=True)
         data = json.dumps(_converter.unstructure(record)).encode()
@@ -53,17 +53,17 @@ class Records:
         """Forget an instance. Idempotent."""
         self._path(instance_id).unlink(missing_ok=True)
 
-    def read(self) -> tuple[tuple[Record, ...], tuple[str, ...]]:
+    def read(self) -> tuple[tuple[ProcessRecord, ...], tuple[str, ...]]:
         """Return the records that can be read, by id, and the names of files that cannot.
 
         Raises:
             OSError: This process lacks what reading takes: no file is taken for a damaged one.
         """
-        records: list[Record] = []
+        records: list[ProcessRecord] = []
         damaged: list[str] = []
         for path in sorted(self.folder.glob("*.json")):
             try:
-                records.append(_converter.structure(json.loads(path.read_bytes()), Record))
+                records.append(_converter.structure(json.loads(path.read_bytes()), ProcessRecord))
             except (OSError, ValueError, RecursionError, BaseValidationError) as error:
                 if shortage(error):
                     raise

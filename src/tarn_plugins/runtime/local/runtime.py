@@ -12,10 +12,10 @@ import attrs
 
 from tarn.descriptors import shortage
 from tarn.domain import (
-    Asked,
     Endpoint,
     Fact,
     Launch,
+    Pending,
     Recovered,
     Running,
     RuntimeWish,
@@ -27,7 +27,7 @@ from tarn.triton import binary, exits, regions
 from tarn.triton.abandoned import remove_abandoned
 from tarn.triton.command import argv
 from tarn.triton.gpus import present
-from tarn.triton.stubs import LOOK_EVERY_S, Children
+from tarn.triton.stubs import LOOK_EVERY_S, ChildProcesses
 from tarn_plugins.runtime.local import epoch, gpus
 from tarn_plugins.runtime.local.environment import (
     LOOPBACK,
@@ -35,7 +35,7 @@ from tarn_plugins.runtime.local.environment import (
     masters_own,
     shm_prefix,
 )
-from tarn_plugins.runtime.local.exits import Exit, could_not_start, explain
+from tarn_plugins.runtime.local.exits import ProcessExit, could_not_start, explain
 from tarn_plugins.runtime.local.instance_logs import log_tail, remove_oldest
 from tarn_plugins.runtime.local.leftovers import clear, read_keeper, remove_files
 from tarn_plugins.runtime.local.ports import Ports, outward
@@ -49,9 +49,9 @@ from tarn_plugins.runtime.local.procfs import (
     rss_mib,
     start_ticks,
 )
-from tarn_plugins.runtime.local.records import Record, Records
+from tarn_plugins.runtime.local.records import ProcessRecord, Records
 from tarn_plugins.runtime.local.ref import write_ref
-from tarn_plugins.runtime.local.slots import Slot, fact, never_started, ports
+from tarn_plugins.runtime.local.slots import LocalInstance, fact, never_started, ports
 
 __all__ = ["LocalRuntime"]
 
@@ -59,7 +59,7 @@ log = logging.getLogger(__name__)
 KILL_AFTER_S = 2.0
 """Beyond Triton's own exit time-out, which cuts what is in flight."""
 ROTATE_EVERY_S = 10.0
-_LATER = {"kind": "what an instance left is cleared later"}
+_LATER = {"kind": "what an instance left behind will be removed later"}
 KEEPER_GONE = "TARN-1014 no keeper: nobody restarts the master when it ends; see `tarn up`"
 
 
@@ -77,14 +77,14 @@ class LocalRuntime:
         self._host = outward(bind)
         self._gpus = present_gpus
         self._lock = threading.Lock()
-        self._slots: dict[str, Slot] = {}
-        self._asked: dict[str, Asked] = {}
+        self._slots: dict[str, LocalInstance] = {}
+        self._asked: dict[str, Pending] = {}
         self._moved: dict[str, str] = {}
         self._facts: tuple[Fact, ...] = ()
         self._keeper_gone = True
-        self._program: binary.Program | None = None
+        self._program: binary.TritonProgram | None = None
         self._watcher: Watcher | None = None
-        self._children = Children()
+        self._children = ChildProcesses()
 
     # -- the Protocol ------------------------------------------------------------------------
 
@@ -175,7 +175,7 @@ class LocalRuntime:
         if mine is None:
             self._wait_for(self._lacks(count), instance_id, launch)
             return
-        record = Record(
+        record = ProcessRecord(
             instance_id=instance_id,
             spec_hash=launch.spec_hash,
             endpoint=Endpoint(self._host, 0, 0, 0),
@@ -184,7 +184,7 @@ class LocalRuntime:
             started_at=self._context.clock.at(),
             gpus=mine,
         )
-        slot = self._put(Slot(record))
+        slot = self._put(LocalInstance(record))
         try:
             slot.record = record = attrs.evolve(record, endpoint=self._reserve(slot, launch))
             self._spawn(slot, launch)
@@ -196,10 +196,12 @@ class LocalRuntime:
 
     def _wait_for(self, what: str, instance_id: str, launch: Launch) -> None:
         with self._lock:
-            self._asked[instance_id] = Asked(instance_id, launch.spec_hash, what)
+            self._asked[instance_id] = Pending(instance_id, launch.spec_hash, what)
 
-    def _not_started(self, slot: Slot, launch: Launch, error: LaunchError | OSError) -> None:
-        """Let it fail, or wait where this machine lacks something: that is no fault of its own."""
+    def _not_started(
+        self, slot: LocalInstance, launch: Launch, error: LaunchError | OSError
+    ) -> None:
+        """Let it fail, or wait where this machine lacks something: that is not its fault."""
         lack, record = shortage(error, starting=True), slot.record
         if record.pid is not None:  # it runs, and cannot be watched
             os.kill(record.pid, signal.SIGKILL)  # our own child, not reaped: nobody else's pid
@@ -211,9 +213,9 @@ class LocalRuntime:
         self._take_back(slot)
         with contextlib.suppress(OSError):
             self._records.remove(record.instance_id)
-        self._wait_for(f"what this machine lacks: {lack}", record.instance_id, launch)
+        self._wait_for(f"this machine lacks a resource: {lack}", record.instance_id, launch)
 
-    def _take_back(self, slot: Slot) -> None:
+    def _take_back(self, slot: LocalInstance) -> None:
         """Forget a start that did not come to be; it is tried again with the next wish."""
         with self._lock:
             del self._slots[slot.record.instance_id]
@@ -239,7 +241,7 @@ class LocalRuntime:
             }
         return gpus.lacks(count, len(ours), held)
 
-    def _reserve(self, slot: Slot, launch: Launch) -> Endpoint:
+    def _reserve(self, slot: LocalInstance, launch: Launch) -> Endpoint:
         """Reserve the ports of one instance; note where somebody else holds the one of the spec."""
         triton, moved = launch.triton, []
         wanted = {
@@ -261,7 +263,7 @@ class LocalRuntime:
                 self._moved[slot.record.instance_id] = text
         return Endpoint(self._host, *given)
 
-    def _spawn(self, slot: Slot, launch: Launch) -> None:
+    def _spawn(self, slot: LocalInstance, launch: Launch) -> None:
         context, record = self._context, slot.record
         if self._program is None:
             setting = context.spec.triton.binary
@@ -312,11 +314,11 @@ class LocalRuntime:
             slot.handle.send(signal.SIGTERM, signal.SIGCONT)
         self._kill_after(slot, slot.record.exit_timeout_s + KILL_AFTER_S)
 
-    def _kill_after(self, slot: Slot, delay_s: float) -> None:
+    def _kill_after(self, slot: LocalInstance, delay_s: float) -> None:
         assert self._watcher is not None
         self._watcher.at(self._context.clock.now_s() + delay_s, lambda: self._kill(slot))
 
-    def _kill(self, slot: Slot) -> None:
+    def _kill(self, slot: LocalInstance) -> None:
         if slot.ended is not None or slot.handle is None:
             return
         try:
@@ -328,11 +330,11 @@ class LocalRuntime:
         except TimedOutError:
             self._kill_after(slot, 1.0)
 
-    def _has_ended(self, slot: Slot, code: int | None) -> None:
+    def _has_ended(self, slot: LocalInstance, code: int | None) -> None:
         """Say why, after whatever it left behind is gone. On the watcher's thread."""
         record = slot.record
         self._clear(record)
-        end = Exit(
+        end = ProcessExit(
             code,
             asked=record.stop_at is not None,
             forced=slot.forced,
@@ -347,7 +349,7 @@ class LocalRuntime:
         self._publish()
         self._context.wake()
 
-    def _clear(self, record: Record) -> None:
+    def _clear(self, record: ProcessRecord) -> None:
         """Remove what an instance left behind; where we lack what that takes, a second later."""
         try:
             # What an old master leaves to clear, the newer one clears.
@@ -355,7 +357,10 @@ class LocalRuntime:
                 clear(self._context.directory, record)
         except OSError as error:
             log.warning(
-                "what %s left is cleared later: %s", record.instance_id, error, extra=_LATER
+                "what %s left behind will be removed later: %s",
+                record.instance_id,
+                error,
+                extra=_LATER,
             )
             assert self._watcher is not None
             self._watcher.at(self._context.clock.now_s() + 1.0, lambda: self._clear(record))
@@ -376,7 +381,7 @@ class LocalRuntime:
         assert self._watcher is not None
         self._watcher.at(self._context.clock.now_s() + LOOK_EVERY_S, self._look_at_stubs)
         with self._lock:
-            # Whoever is to stop ends its stubs itself.
+            # An instance that must stop ends its stubs itself.
             serving = [s for s in self._slots.values() if s.ended is None and not s.record.stop_at]
             slots = {slot.record.pid: slot for slot in serving if slot.record.pid is not None}
         try:
@@ -418,8 +423,8 @@ class LocalRuntime:
             notes.append(f"{process.instance_id} (pid {process.pid}) had no record and was ended")
         return tuple(notes)
 
-    def _adopt(self, record: Record) -> None:
-        slot = self._put(Slot(record, adopted=True))
+    def _adopt(self, record: ProcessRecord) -> None:
+        slot = self._put(LocalInstance(record, adopted=True))
         self._ports.keep(ports(record))
         if not alive(record.pid, record.start):
             self._has_ended(slot, None)
@@ -431,7 +436,7 @@ class LocalRuntime:
             since_s = max(0.0, self._context.clock.at() - record.stop_at)
             self._kill_after(slot, max(0.0, record.exit_timeout_s + KILL_AFTER_S - since_s))
 
-    def _watch(self, slot: Slot, *, just_started: bool) -> None:
+    def _watch(self, slot: LocalInstance, *, just_started: bool) -> None:
         assert self._watcher is not None
         assert slot.record.pid is not None
         slot.handle = self._watcher.watch(
@@ -442,7 +447,7 @@ class LocalRuntime:
 
     # -- the rest ----------------------------------------------------------------------------
 
-    def _put(self, slot: Slot) -> Slot:
+    def _put(self, slot: LocalInstance) -> LocalInstance:
         with self._lock:
             self._slots[slot.record.instance_id] = slot
             self._asked.pop(slot.record.instance_id, None)

@@ -2,20 +2,20 @@
 
 import attrs
 
-from tarn.domain import Asked, Ended, Endpoint, ExitStatus, Fact, Running, StubEnded
+from tarn.domain import Ended, Endpoint, ExitStatus, Fact, Pending, Running, StubEnded
 from tarn.triton.stubs import StubHistory
-from tarn_plugins.runtime.local.processes import Handle
-from tarn_plugins.runtime.local.records import Record
+from tarn_plugins.runtime.local.processes import ProcessHandle
+from tarn_plugins.runtime.local.records import ProcessRecord
 
-__all__ = ["Slot", "fact", "never_started", "ports"]
+__all__ = ["LocalInstance", "fact", "never_started", "ports"]
 
 
 @attrs.define(eq=False)
-class Slot:
+class LocalInstance:
     """What the runtime holds for one instance."""
 
-    record: Record
-    handle: Handle | None = None
+    record: ProcessRecord
+    handle: ProcessHandle | None = None
     adopted: bool = False
     forced: bool = False
     ended: ExitStatus | None = None
@@ -25,7 +25,7 @@ class Slot:
     """Memory that its processes hold; None: not measured."""
 
 
-def fact(slot: Slot) -> Fact:
+def fact(slot: LocalInstance) -> Fact:
     """Return what is so of one instance."""
     record = slot.record
     container_id = None if record.pid is None else str(record.pid)
@@ -33,7 +33,7 @@ def fact(slot: Slot) -> Fact:
     if slot.ended is not None:
         return Ended(record.instance_id, record.spec_hash, slot.ended, container_id, node)
     if container_id is None:
-        return Asked(record.instance_id, record.spec_hash)
+        return Pending(record.instance_id, record.spec_hash)
     return Running(
         record.instance_id,
         record.spec_hash,
@@ -46,13 +46,13 @@ def fact(slot: Slot) -> Fact:
     )
 
 
-def ports(record: Record) -> tuple[int, int, int]:
+def ports(record: ProcessRecord) -> tuple[int, int, int]:
     """Return the three ports that an instance holds."""
     endpoint = record.endpoint
     return endpoint.http_port, endpoint.grpc_port, endpoint.metrics_port
 
 
-def never_started(instance_id: str, spec_hash: str) -> Slot:
+def never_started(instance_id: str, spec_hash: str) -> LocalInstance:
     """Return the slot of an instance whose stop came before its start."""
-    nothing = Record(instance_id, spec_hash, Endpoint("", 0, 0, 0), "", 0.0, 0.0)
-    return Slot(nothing, ended=ExitStatus("cancelled before it started", expected=True))
+    nothing = ProcessRecord(instance_id, spec_hash, Endpoint("", 0, 0, 0), "", 0.0, 0.0)
+    return LocalInstance(nothing, ended=ExitStatus("cancelled before it started", expected=True))

@@ -73,7 +73,7 @@ class FileStateStore:
                 retry_after_s=60.0,
                 code="TARN-3831",
                 where=str(self.directory),
-                next_step="Free disk space, or mend the permissions of this directory",
+                next_step="Free disk space, or fix the permissions of this directory",
             ) from error
 
     def kept(self, name: str) -> bytes | None:
@@ -93,7 +93,7 @@ class FileStateStore:
                 f"{name} cannot be read: {error.strerror}",
                 code="TARN-3831",
                 where=str(path),
-                next_step="Mend its permissions",
+                next_step="Fix its permissions",
             ) from error
 
     def _kept(self, name: str) -> Path:
@@ -131,5 +131,5 @@ def _not_saved(directory: Path, needed: int, error: OSError) -> ProviderError:
         retry_after_s=5.0,
         code="TARN-1005",
         where=str(directory),
-        next_step="Free disk space, or mend the permissions of this directory",
+        next_step="Free disk space, or fix the permissions of this directory",
     )

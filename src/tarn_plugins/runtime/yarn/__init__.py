@@ -17,17 +17,17 @@ from tarn.interfaces import (
     ClientContext,
     Deployer,
     MasterContext,
-    Names,
     Runtime,
     RuntimeCapabilities,
     StateStore,
+    UserDirectory,
 )
 
 __all__ = [
     "READS",
     "Docker",
     "Kerberos",
-    "Settings",
+    "YarnSettings",
     "tarn_doctor_checks",
     "tarn_doctor_probes",
     "tarn_runtimes",
@@ -68,7 +68,7 @@ class Kerberos:
 
 
 @attrs.frozen
-class Settings:
+class YarnSettings:
     """``runtime.options`` of the runtime ``yarn``."""
 
     queue: str = "default"
@@ -98,25 +98,25 @@ class Settings:
 # Each part is imported when it is made: a client never loads what only a master needs.
 
 
-def _deployer(settings: Settings, context: ClientContext) -> Deployer:
+def _deployer(settings: YarnSettings, context: ClientContext) -> Deployer:
     from tarn_plugins.runtime.yarn.client.deployer import YarnDeployer  # noqa: PLC0415
 
     return YarnDeployer(settings, context)
 
 
-def _runtime(settings: Settings, context: MasterContext) -> Runtime:
+def _runtime(settings: YarnSettings, context: MasterContext) -> Runtime:
     from tarn_plugins.runtime.yarn.master.application import runtime  # noqa: PLC0415
 
     return runtime(settings, context)
 
 
-def _state_store(settings: Settings, context: MasterContext) -> StateStore:
+def _state_store(settings: YarnSettings, context: MasterContext) -> StateStore:
     from tarn_plugins.runtime.yarn.master.application import state_store  # noqa: PLC0415
 
     return state_store(settings, context)
 
 
-def _epoch(_settings: Settings, _directory: Path, environ: Mapping[str, str]) -> Epoch:
+def _epoch(_settings: YarnSettings, _directory: Path, environ: Mapping[str, str]) -> Epoch:
     from tarn_plugins.runtime.yarn.container import epoch  # noqa: PLC0415
 
     return epoch(environ)
@@ -134,13 +134,13 @@ def _host(environ: Mapping[str, str]) -> str:
     return host(environ)
 
 
-def _proxy(_settings: Settings, directory: Path, environ: Mapping[str, str]) -> ProxyRule:
+def _proxy(_settings: YarnSettings, directory: Path, environ: Mapping[str, str]) -> ProxyRule:
     from tarn_plugins.runtime.yarn.master.application import proxy  # noqa: PLC0415
 
     return proxy(directory, environ)
 
 
-def _names(_settings: Settings, _directory: Path, _environ: Mapping[str, str]) -> Names:
+def _names(_settings: YarnSettings, _directory: Path, _environ: Mapping[str, str]) -> UserDirectory:
     from tarn_plugins.runtime.yarn.master.application import names  # noqa: PLC0415
 
     return names()
@@ -151,7 +151,7 @@ def tarn_runtimes() -> Mapping[str, RuntimeFactory]:
     """Offer ``yarn``."""
     return {
         "yarn": RuntimeFactory(
-            settings=Settings,
+            settings=YarnSettings,
             deployer=_deployer,
             runtime=_runtime,
             state_store=_state_store,

@@ -49,7 +49,7 @@ def _container(environ: Mapping[str, str]) -> re.Match[str]:
     text = _needed(environ, "CONTAINER_ID")
     found = _CONTAINER.fullmatch(text)
     if found is None:
-        raise LaunchError("yarn", f"CONTAINER_ID = '{text}' is no id of a container")
+        raise LaunchError("yarn", f"CONTAINER_ID = '{text}' is not the id of a container")
     return found
 
 
@@ -59,6 +59,6 @@ def _needed(environ: Mapping[str, str], name: str) -> str:
         raise LaunchError(
             "yarn",
             f"the environment has no {name}",
-            next_step="A master of the runtime yarn is started by YARN only: use `tarn up`.",
+            next_step="Only YARN starts a master of the runtime yarn: use `tarn up`.",
         )
     return value

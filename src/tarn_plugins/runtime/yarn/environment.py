@@ -17,14 +17,14 @@ import attrs
 
 from tarn.interfaces import Finding
 from tarn_plugins.runtime.yarn import READS
-from tarn_plugins.runtime.yarn.wire import FileEntry, LocalFile
+from tarn_plugins.runtime.yarn.messages import FileEntry, LocalFile
 
 __all__ = [
     "DIRECTORY",
     "HEAD",
     "INTERPRETER",
     "PYTHONS",
-    "Seen",
+    "ArchiveInspection",
     "about",
     "examine",
     "findings",
@@ -54,7 +54,7 @@ _PACK = "`tarn pack` makes one that fits"
 
 
 @attrs.frozen
-class About:
+class ArchiveManifest:
     """What an archive says of itself."""
 
     tarn: str
@@ -64,13 +64,13 @@ class About:
 
 
 @attrs.frozen
-class Seen:
+class ArchiveInspection:
     """What a look at an archive found."""
 
     found: str = ""
     """Why it cannot be used, in words; empty when it was read."""
     code: str = ""
-    about: About | None = None
+    about: ArchiveManifest | None = None
     """None: it does not say what it is."""
 
 
@@ -95,32 +95,34 @@ def resource(entry: FileEntry) -> LocalFile:
     )  # fmt: skip
 
 
-def examine(head: bytes) -> Seen:
+def examine(head: bytes) -> ArchiveInspection:
     """Look at the first `HEAD` bytes of an archive."""
     if not head.startswith(b"\x1f\x8b"):
-        return Seen("is no tar.gz", "TARN-3192")
+        return ArchiveInspection("is not a tar.gz", "TARN-3192")
     try:
         plain = zlib.decompressobj(_GZIP).decompress(head)
         with tarfile.open(fileobj=BytesIO(plain), mode="r:") as archive:
             first = archive.next()
             if first is None:
-                return Seen("is an empty archive", "TARN-3192")
+                return ArchiveInspection("is an empty archive", "TARN-3192")
             file = archive.extractfile(first) if first.name == ABOUT else None
-            return Seen(about=None if file is None else about(file.read()))
+            return ArchiveInspection(about=None if file is None else about(file.read()))
     except (tarfile.TarError, zlib.error, EOFError):
-        return Seen("is no tar.gz: what is compressed in it is no archive", "TARN-3192")
+        return ArchiveInspection(
+            "is not a tar.gz: the compressed content is not an archive", "TARN-3192"
+        )
 
 
-def about(content: bytes) -> About | None:
+def about(content: bytes) -> ArchiveManifest | None:
     """Read what an archive says of itself; None: not in words that are known."""
     try:
         said = json.loads(content)
-        return About(tarn=str(said["tarn"]), python=str(said["python"]))
+        return ArchiveManifest(tarn=str(said["tarn"]), python=str(said["python"]))
     except (ValueError, KeyError, TypeError):
         return None
 
 
-def findings(python: str, seen: Seen, ours: str) -> Iterator[Finding]:
+def findings(python: str, seen: ArchiveInspection, ours: str) -> Iterator[Finding]:
     """Yield what is wrong with the archive *python* for a client of tarn *ours*."""
     where = f"{_WHERE} = '{python}'"
     if seen.found:
@@ -129,9 +131,9 @@ def findings(python: str, seen: Seen, ours: str) -> Iterator[Finding]:
         yield Finding(
             "TARN-3194",
             where,
-            "does not say what is in it; it must hold bin/python3, able to run from any directory, "
-            f"with tarn-orchestrator[yarn] {ours}",
-            f"{_PACK} and says so",
+            "does not list its content; it must hold bin/python3, able to run from any "
+            f"directory, with tarn-orchestrator[yarn] {ours}",
+            f"{_PACK}, and lists its content",
             fatal=False,
         )
     else:
@@ -144,11 +146,14 @@ def misplaced(python: str) -> Finding | None:
     if is_local(python):
         if python.startswith("/"):
             return None
-        found = "is no absolute path, and is looked up from nowhere in particular"
-        return Finding("TARN-3190", where, found, "Name the archive by its whole path, or its URI")
+        found = "is not an absolute path, so it is unclear where to find it"
+        return Finding("TARN-3190", where, found, "Give the archive's absolute path, or its URI")
     if scheme not in READS:
         found = f"the nodes' Hadoop does not read '{scheme}' (it reads {', '.join(sorted(READS))})"
-        step = "Put it where they read it, or name a file of this machine: it is copied once"
+        step = (
+            "Put it where they can read it, or name a file of this machine, which is then "
+            "copied once"
+        )
         return Finding("TARN-3191", where, found, step)
     if not _PLAIN.fullmatch(python):
         found = "has a character that YARN's launch script would misread"
@@ -157,21 +162,21 @@ def misplaced(python: str) -> Finding | None:
     return None
 
 
-def _unfit(where: str, said: About, ours: str) -> Iterator[Finding]:
+def _unfit(where: str, said: ArchiveManifest, ours: str) -> Iterator[Finding]:
     if said.tarn != ours:
         yield Finding(
             "TARN-3193",
             where,
-            f"holds tarn {said.tarn}, and this is tarn {ours}",
-            f"Pack it anew: {_PACK}; or use tarn {said.tarn} here",
+            f"holds tarn {said.tarn}, but this is tarn {ours}",
+            f"Pack it again: {_PACK}; or use tarn {said.tarn} here",
         )
     if not _fits(said.python):
         least, beyond = (".".join(map(str, one)) for one in PYTHONS)
         yield Finding(
             "TARN-3193",
             where,
-            f"holds Python {said.python}; tarn runs on {least} and newer, before {beyond}",
-            "Pack it anew: `tarn pack --python 3.11`",
+            f"holds Python {said.python}; tarn needs {least} or newer, below {beyond}",
+            "Pack it again: `tarn pack --python 3.11`",
         )
 
 

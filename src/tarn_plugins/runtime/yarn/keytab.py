@@ -54,25 +54,25 @@ def in_full(principal: str, realm: str) -> str:
     """Return *principal* with its realm, which Kerberos adds where none is written.
 
     Raises:
-        LaunchError: It is no name of a principal.
+        LaunchError: It is not the name of a principal.
     """
     name, _, own = principal.partition("@")
     parts = name.split("/")
     if not all(parts) or "@" in own or principal.endswith("@") or not principal.isprintable():
         raise LaunchError(
             "yarn",
-            "is no name of a principal",
+            "is not the name of a principal",
             code="TARN-3762",
             where=f"{_PRINCIPAL} = '{principal}'",
-            right="Right would be NAME@REALM, or NAME/HOST@REALM.",
+            right="Expected NAME@REALM, or NAME/HOST@REALM.",
         )
     if "_HOST" in parts:
         raise LaunchError(
             "yarn",
-            "a master may run on any node, so that _HOST stands for nothing here",
+            "a master may run on any node, so _HOST has no meaning here",
             code="TARN-3762",
             where=f"{_PRINCIPAL} = '{principal}'",
-            right="Right would be a principal without a host, such as svc-tarn@REALM.",
+            right="Expected a principal without a host, such as svc-tarn@REALM.",
         )
     return principal if own or not realm else f"{principal}@{realm}"
 
@@ -81,7 +81,7 @@ def excerpt(content: bytes, principal: str, path: Path) -> bytes:
     """Return a keytab with the keys of *principal* alone, from the *content* of *path*.
 
     Raises:
-        LaunchError: It is no keytab (TARN-3761), or has no such key (TARN-3762).
+        LaunchError: It is not a keytab (TARN-3761), or has no such key (TARN-3762).
     """
     where = f"{_KEYTAB} = '{path}'"
     try:
@@ -90,7 +90,7 @@ def excerpt(content: bytes, principal: str, path: Path) -> bytes:
     except ValueError as error:
         raise LaunchError(
             "yarn",
-            f"is no keytab: {error}",
+            f"is not a keytab: {error}",
             code="TARN-3761",
             where=where,
             next_step="Name a file that kadmin, ktutil or ipa-getkeytab made.",
@@ -101,7 +101,7 @@ def excerpt(content: bytes, principal: str, path: Path) -> bytes:
             f"has no key of {principal}; it has: {_listed(others)}",
             code="TARN-3762",
             where=where,
-            next_step=f"Mend {_PRINCIPAL}, or name another keytab; "
+            next_step=f"Correct {_PRINCIPAL}, or name another keytab; "
             f"`{pasted('klist', '-kt', path)}` shows it.",
         )
     if len(found) > LONGEST:
@@ -111,8 +111,8 @@ def excerpt(content: bytes, principal: str, path: Path) -> bytes:
             f"its keys of {principal} are {found_kib} KiB",
             code="TARN-3761",
             where=where,
-            right=f"{LONGEST // 1024} KiB is the most that is brought to a master.",
-            next_step="Have a new keytab made, which has the present keys only.",
+            right=f"TARN copies at most {LONGEST // 1024} KiB to a master.",
+            next_step="Get a new keytab with only the current keys.",
         )
     return found
 
@@ -143,11 +143,11 @@ def refused(principal: str, kinds: Iterable[str], words: str) -> LaunchError:
         return foreign(principal, where)
     realm = principal.rpartition("@")[2]
     if "Cannot locate KDC" in words or "Cannot find KDC" in words:
-        found = f"krb5.conf knows no KDC of the realm {realm}"
+        found = f"krb5.conf has no KDC for the realm {realm}"
     elif "CLIENT_NOT_FOUND" in words:
         return _wrong(where, "the KDC does not know this principal")
     elif any(mark in words for mark in ("Checksum failed", "PREAUTH_FAILED", "(24)")):
-        return _wrong(where, "the KDC refuses the key: it has a newer one of this principal")
+        return _wrong(where, "the KDC refuses the key: it has a newer key for this principal")
     elif any(kind.startswith(("java.net.", "java.nio.")) for kind in kinds):
         found = f"no KDC of the realm {realm} answers ({words})"
     else:
@@ -170,7 +170,7 @@ def foreign(principal: str, where: str = "") -> LaunchError:
         "fits it",
         code="TARN-3764",
         where=where,
-        next_step="Take a principal of the cluster's realm; or have a rule for the other realm "
+        next_step="Use a principal of the cluster's realm; or have a rule for the other realm "
         "added to core-site.xml of the cluster and of this machine.",
     )
 
@@ -181,8 +181,7 @@ def _wrong(where: str, found: str) -> LaunchError:
         found,
         code="TARN-3765",
         where=where,
-        next_step="Try it with `kinit -kt KEYTAB PRINCIPAL`; have a new keytab made where that "
-        "fails, too.",
+        next_step="Try `kinit -kt KEYTAB PRINCIPAL`; if that fails too, get a new keytab.",
     )
 
 

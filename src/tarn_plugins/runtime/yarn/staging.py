@@ -13,7 +13,7 @@ import attrs
 
 from tarn.errors import NotFoundError, RefusedError
 from tarn_plugins.runtime.yarn.layout import Layout
-from tarn_plugins.runtime.yarn.wire import FileEntry, Files
+from tarn_plugins.runtime.yarn.messages import FileEntry, Files
 
 __all__ = ["Staging"]
 

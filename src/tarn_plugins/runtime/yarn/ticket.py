@@ -26,7 +26,7 @@ class Ticket:
 
 
 def cache_file(environ: Mapping[str, str], uid: int) -> str | None:
-    """Return the path of the cache that Java reads; None: the named one is no file."""
+    """Return the path of the cache that Java reads; None: the named one is not a file."""
     name = environ.get("KRB5CCNAME", "") or f"/tmp/krb5cc_{uid}"  # noqa: S108 (Kerberos's own)
     kind, colon, rest = name.partition(":")
     if not colon or "/" in kind:
@@ -45,15 +45,15 @@ def why_none(environ: Mapping[str, str], path: str | None, ticket: Ticket | None
     """
     if path is None:
         return (
-            f"KRB5CCNAME is {environ['KRB5CCNAME']}, and Java reads tickets from files only: "
+            f"KRB5CCNAME is {environ['KRB5CCNAME']}, but Java reads tickets from files only: "
             "set KRB5CCNAME to FILE:<path> before `kinit`"
         )
     if ticket is None:
         return f"{path} holds none"
     if ticket.ends_at <= at:
         ended = dt.datetime.fromtimestamp(ticket.ends_at, dt.UTC)
-        return f"that of {ticket.principal} ended at {ended:%Y-%m-%d %H:%M} UTC"
-    return f"that of {ticket.principal} in {path} is not taken"
+        return f"the one of {ticket.principal} ended at {ended:%Y-%m-%d %H:%M} UTC"
+    return f"the one of {ticket.principal} in {path} was not accepted"
 
 
 def read(data: bytes) -> Ticket | None:
@@ -61,9 +61,9 @@ def read(data: bytes) -> Ticket | None:
     version = _MAGICS.get(data[:2])
     if version is None:
         return None
-    reader = _Reader(data, 2)
+    reader = _TicketReader(data, 2)
     try:
-        if version > 3:  # noqa: PLR2004 (what version 4 has beside)
+        if version > 3:  # noqa: PLR2004 (what version 4 has besides)
             reader.skip(reader.number("H"))
         reader.principal()  # whose cache it is
         return max(reader.tickets(version), key=lambda ticket: ticket.ends_at, default=None)
@@ -72,7 +72,7 @@ def read(data: bytes) -> Ticket | None:
 
 
 @attrs.define
-class _Reader:
+class _TicketReader:
     data: bytes
     at: int
 

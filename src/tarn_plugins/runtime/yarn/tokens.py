@@ -7,7 +7,7 @@ from tarn_plugins.runtime.yarn.keytab import Renewal
 __all__ = ["NO_LOGIN", "RENEWED", "TOKENS_ENDED", "day", "note", "refusal", "warning"]
 
 TOKENS_ENDED = "TARN-1016"
-"""Code of an error that no second try mends: the tokens of this submission are over."""
+"""Code of an error that no second try fixes: the tokens of this submission are over."""
 RENEWED, NO_LOGIN = "TARN-3760", "TARN-3767"
 """Codes: a keytab gets new tokens; a master was brought one, and could not log in with it."""
 NOT = Renewal()

@@ -8,11 +8,11 @@ from tarn.hookspecs import SecretStoreFactory, hookimpl
 from tarn.interfaces import ClientContext, SecretStore
 from tarn_plugins.secrets.jceks.place import place
 
-__all__ = ["Settings", "tarn_secret_stores"]
+__all__ = ["JceksSettings", "tarn_secret_stores"]
 
 
 @attrs.frozen
-class Settings:
+class JceksSettings:
     """``secrets[].options`` of ``jceks``."""
 
     path: str = attrs.field(metadata={"path": True})
@@ -37,22 +37,18 @@ class Settings:
         kind, colon, name = self.password.partition(":")
         # Never the value: somebody may have put the password itself here.
         if not (self.password == "default" or (kind in {"file", "env"} and colon and name)):  # noqa: S105 (a kind)
-            raise ValueError(
-                "password names no place; right would be default, file:PATH or env:NAME"
-            )
+            raise ValueError("password does not say where; use default, file:PATH or env:NAME")
         if kind == "file" and not name.startswith(("/", "~")):
-            raise ValueError(
-                "password names a relative path; right would be one from the root: file:/etc/hf.pw"
-            )
+            raise ValueError("password names a relative path; use an absolute one: file:/etc/hf.pw")
 
 
-def _store(settings: Settings, context: ClientContext) -> SecretStore:
+def _store(settings: JceksSettings, context: ClientContext) -> SecretStore:
     from tarn_plugins.secrets.jceks.store import JceksStore  # noqa: PLC0415 (only clients need it)
 
     return JceksStore(settings, context)
 
 
-def _names(settings: Settings) -> Mapping[str, str]:
+def _names(settings: JceksSettings) -> Mapping[str, str]:
     """Return the user's choices by the names that a keystore of Java's keeps: in lower case."""
     return {name.lower(): variable for name, variable in settings.names.items()}
 
@@ -62,7 +58,7 @@ def tarn_secret_stores() -> Mapping[str, SecretStoreFactory]:
     """Offer ``jceks``."""
     return {
         "jceks": SecretStoreFactory(
-            Settings,
+            JceksSettings,
             _store,
             "a JCEKS keystore, on this machine or where Hadoop reads",
             extra="secrets",

@@ -1,6 +1,6 @@
 """The process with the JVM: one question on standard input, one answer on standard output.
 
-`java` starts it as a module. Whatever else would be written to standard output, by Java too, goes
+`java` starts it as a module. All else that would be written to standard output, by Java too, goes
 to standard error.
 """
 
@@ -56,7 +56,7 @@ def read(order: Mapping[str, Any]) -> dict[str, Any]:
         raise ConfigError(
             "there is no such file",
             code="TARN-3740",
-            next_step="`tarn secrets put NAME` makes it; or mend options.path.",
+            next_step="`tarn secrets put NAME` creates it; or correct options.path.",
         )
     _examine(conf, entry.getPath(), order["where"])
     opened = _open(conf, provider)
@@ -136,7 +136,7 @@ def _hadoop(order: Mapping[str, Any]) -> tuple[Any, str, Any]:
 
 
 def _examine(conf: Any, path: Any, where: str) -> None:
-    """Refuse what is no JCEKS keystore: Hadoop itself would speak of a wrong format only."""
+    """Refuse what is not a JCEKS keystore: Hadoop itself would speak of a wrong format only."""
     stream = path.getFileSystem(conf).open(path)
     try:
         head = bytearray()
@@ -166,7 +166,7 @@ def _told(error: Exception) -> TarnError:
     """Return what *error*, mostly one of Java's, means for a person; never the text of a value."""
     if not hasattr(error, "getCause"):
         traceback.print_tb(error.__traceback__)  # places only
-        found = f"failed by {type(error).__name__}, which is a fault of TARN"
+        found = f"failed by {type(error).__name__}, which is a bug in TARN"
         return ProviderError("jceks", found, code="TARN-3744")
     fault = describe(error)
     said = f"{fault.message} {fault.root}"

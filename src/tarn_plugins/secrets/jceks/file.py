@@ -26,7 +26,7 @@ def read(path: Path) -> bytes:
             "there is no such file",
             code="TARN-3740",
             where=str(path),
-            next_step="`tarn secrets put NAME` makes it; or mend options.path.",
+            next_step="`tarn secrets put NAME` creates it; or correct options.path.",
         ) from error
     except OSError as error:
         raise ConfigError(

@@ -18,7 +18,7 @@ from tarn.errors import ConfigError, ProviderError, ProviderMissingError, TarnEr
 from tarn.interfaces import ClientContext
 from tarn_plugins.secrets.jceks.password import VARIABLE
 
-__all__ = ["Java"]
+__all__ = ["KeystoreProcess"]
 
 PATIENCE_S = 60.0
 """A JVM starts in a second or two, and a name node that is away is given up after some 20 s."""
@@ -27,7 +27,7 @@ _CHILD = (sys.executable, "-P", "-X", "utf8", "-m", "tarn_plugins.secrets.jceks.
 
 
 @attrs.frozen
-class Java:
+class KeystoreProcess:
     """Asks `tarn_plugins.secrets.jceks.child`; a process for each question."""
 
     context: ClientContext = attrs.field(repr=False)
@@ -85,7 +85,7 @@ def _answer(done: "subprocess.CompletedProcess[bytes]", where: str) -> Any:
         told: Mapping[str, Any] = json.loads(done.stdout)
     except ValueError:
         lines = [x for x in done.stderr.decode(errors="replace").splitlines() if x.strip()]
-        words = "\n  ".join(["; its last words:", *lines[-_LAST_LINES:]]) if lines else ""
+        words = "\n  ".join(["; its last output:", *lines[-_LAST_LINES:]]) if lines else ""
         raise ProviderError(
             "jceks",
             f"the process with the JVM ended with code {done.returncode} and no answer{words}",

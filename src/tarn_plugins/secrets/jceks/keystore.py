@@ -15,11 +15,11 @@ HEAD = 16
 _JCEKS, _JKS, _SEQUENCE = b"\xce\xce\xce\xce", b"\xfe\xed\xfe\xed", 0x30
 _INTEGER = 0x02
 _PARSER = "javaobj"
-_RIGHT = "Right would be a JCEKS keystore, as `hadoop credential create` makes them."
+_RIGHT = "Expected a JCEKS keystore, as `hadoop credential create` makes them."
 
 
 def examine(head: bytes, where: str) -> None:
-    """Say in words what is no JCEKS keystore; *head* are its first `HEAD` bytes.
+    """Say in words what is not a JCEKS keystore; *head* are its first `HEAD` bytes.
 
     Raises:
         ConfigError: TARN-3741.
@@ -27,18 +27,18 @@ def examine(head: bytes, where: str) -> None:
     if head.startswith(_JCEKS):
         return
     if head.startswith(_JKS):
-        found = "is a JKS keystore: it can hold certificates and private keys, and no secrets"
+        found = "is a JKS keystore, which can hold certificates and private keys, but not secrets"
     elif head[:1] == bytes([_SEQUENCE]):
-        found = f"is a {_kind(head)} keystore, which is not read"
+        found = f"is a {_kind(head)} keystore, which TARN does not read"
     else:
-        found = "is empty" if not head else "is no keystore"
+        found = "is empty" if not head else "is not a keystore"
     raise ConfigError(found, code="TARN-3741", where=where, right=_RIGHT)
 
 
 def wrong_password(where: str) -> ConfigError:
     """Return what is said of a password that does not open a keystore."""
     return ConfigError(
-        "the password does not open it, or somebody changed a part of it",
+        "the password does not open it, or a part of it was changed",
         code="TARN-3742",
         where=where,
         next_step="Name the right one in options.password: file:PATH or env:NAME.",
@@ -49,8 +49,8 @@ def secrets(data: bytes, password: str, where: str) -> Mapping[str, Secret]:
     """Return alias to value of every secret in *data*; other entries are nothing to us.
 
     Raises:
-        ConfigError: It is no JCEKS keystore, is damaged, or has another password; or a value is no
-            text.
+        ConfigError: It is not a JCEKS keystore, is damaged, or has another password; or a value
+            is not text.
         ProviderMissingError: pyjks is not installed.
     """
     examine(data[:HEAD], where)
@@ -73,9 +73,9 @@ def _value(alias: str, entry: Any, password: str, jks: ModuleType, where: str) -
         entry.decrypt(password)
         return Secret(bytes(entry.key).decode())
     except UnicodeDecodeError:
-        found, code = f"the value of '{alias}' is no text", "TARN-3743"
+        found, code = f"the value of '{alias}' is not text", "TARN-3743"
     except jks.DecryptionFailureException:
-        found, code = f"'{alias}' has another password than the keystore", "TARN-3742"
+        found, code = f"'{alias}' has a different password from the keystore's", "TARN-3742"
     except Exception:  # noqa: BLE001 (whatever it is, its text could hold a part of the value)
         found, code = f"the entry '{alias}' cannot be read", "TARN-3741"
     raise ConfigError(found, code=code, where=where, right=_RIGHT)

@@ -38,7 +38,7 @@ def password(source: str, environ: Mapping[str, str]) -> Secret | None:
         return _given(path.read_text("utf-8").strip(), f"the file {path}")
     except UnicodeDecodeError as error:
         raise ConfigError(
-            f"the file {path} is no UTF-8 text", code="TARN-3747", where="options.password"
+            f"the file {path} is not UTF-8 text", code="TARN-3747", where="options.password"
         ) from error
     except OSError as error:
         raise ConfigError(

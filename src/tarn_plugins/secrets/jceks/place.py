@@ -8,20 +8,20 @@ import attrs
 
 from tarn.plain import masked
 
-__all__ = ["File", "Remote", "place"]
+__all__ = ["HadoopKeystore", "LocalKeystore", "place"]
 
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*")
 _LOCAL = frozenset({"file", "localjceks"})
 _OTHERS = {
-    "bcfks": "a BCFKS keystore, which is not read",
-    "localbcfks": "a BCFKS keystore, which is not read",
+    "bcfks": "a BCFKS keystore, which TARN does not read",
+    "localbcfks": "a BCFKS keystore, which TARN does not read",
     "user": "the credentials of one process, which end with it",
 }
 _HADOOPS = "jceks"
 
 
 @attrs.frozen
-class File:
+class LocalKeystore:
     """A keystore on this machine."""
 
     path: Path
@@ -31,7 +31,7 @@ class File:
 
 
 @attrs.frozen
-class Remote:
+class HadoopKeystore:
     """A keystore on a file system of Hadoop's."""
 
     uri: str
@@ -48,7 +48,7 @@ class Remote:
         return masked(self.uri)
 
 
-def place(text: str) -> File | Remote:
+def place(text: str) -> LocalKeystore | HadoopKeystore:
     """Return where *text* means; messages quote no password of a URI.
 
     Raises:
@@ -58,7 +58,7 @@ def place(text: str) -> File | Remote:
     if not slashes:
         return _file(text)
     if scheme in _OTHERS:
-        raise ValueError(f"path = '{masked(text)}' names {_OTHERS[scheme]}; right would be a JCEKS")
+        raise ValueError(f"path = '{masked(text)}' names {_OTHERS[scheme]}; use a JCEKS")
     if not _SCHEME.fullmatch(scheme):
         raise ValueError(f"path = '{masked(text)}' has no scheme that Hadoop could know")
     if scheme in _LOCAL:
@@ -72,19 +72,19 @@ def place(text: str) -> File | Remote:
     return _remote(scheme, f"{authority}/{path}", text)
 
 
-def _file(text: str) -> File:
+def _file(text: str) -> LocalKeystore:
     if not text.startswith("/") or text.endswith("/"):
         raise ValueError(
-            f"path = '{text}' is no whole path of a file; right would be /etc/tarn/hf.jceks, or "
+            f"path = '{text}' is not an absolute path; use one such as /etc/tarn/hf.jceks, or "
             "hdfs:///user/me/hf.jceks"
         )
-    return File(Path(text))
+    return LocalKeystore(Path(text))
 
 
-def _remote(scheme: str, rest: str, text: str) -> Remote:
+def _remote(scheme: str, rest: str, text: str) -> HadoopKeystore:
     authority, slash, path = rest.partition("/")
     if not (scheme and slash and path.strip("/")) or path.endswith("/"):
         raise ValueError(f"path = '{masked(text)}' names no file on Hadoop")
     if ":" in authority.rpartition("@")[0]:
-        raise ValueError(f"path = '{masked(text)}' has a password in it, which others would see")
-    return Remote(f"{scheme}://{authority}/{path}")
+        raise ValueError(f"path = '{masked(text)}' contains a password, which others would see")
+    return HadoopKeystore(f"{scheme}://{authority}/{path}")

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from tarn.domain import Secret
 from tarn.errors import NotFoundError, ProviderError
 from tarn.interfaces import ClientContext, Progress
-from tarn_plugins.secrets.jceks import Settings, file, keystore
-from tarn_plugins.secrets.jceks.java import Java
+from tarn_plugins.secrets.jceks import JceksSettings, file, keystore
+from tarn_plugins.secrets.jceks.java import KeystoreProcess
 from tarn_plugins.secrets.jceks.password import HADOOPS_DEFAULT, password
-from tarn_plugins.secrets.jceks.place import File, place
+from tarn_plugins.secrets.jceks.place import LocalKeystore, place
 
 __all__ = ["JceksStore"]
 
@@ -22,13 +22,13 @@ class JceksStore:
     any other way to write a name means the same secret.
     """
 
-    def __init__(self, settings: Settings, context: ClientContext) -> None:
+    def __init__(self, settings: JceksSettings, context: ClientContext) -> None:
         self._settings = settings
         self._context = context
         self._place = place(settings.path)
         kind, _, name = settings.password.partition(":")
         private = (name,) if kind == "env" else ()
-        self._java = Java(context, settings.hadoop_home, settings.java_home, private)
+        self._java = KeystoreProcess(context, settings.hadoop_home, settings.java_home, private)
         self._values: Mapping[str, Secret] | None = None
 
     def names(self) -> tuple[str, ...]:
@@ -52,13 +52,13 @@ class JceksStore:
         if not value:
             raise ProviderError(
                 "jceks",
-                f"'{name}' would be empty, and a keystore of Java's holds no empty value",
+                f"'{name}' would be empty, and a Java keystore cannot hold an empty value",
                 code="TARN-3743",
                 where=str(self._place),
             )
         guard = password(self._settings.password, self._context.environ)
         self._values = None
-        if isinstance(self._place, File):
+        if isinstance(self._place, LocalKeystore):
             self._edit(self._place, guard, name.lower(), value)
         else:
             uri, provider = self._place.uri, self._place.provider
@@ -72,7 +72,7 @@ class JceksStore:
                 value=value,
             )
 
-    def _edit(self, at: File, guard: Secret | None, name: str, value: str) -> None:
+    def _edit(self, at: LocalKeystore, guard: Secret | None, name: str, value: str) -> None:
         def changed(data: bytes) -> bytes:
             made = self._java.ask(
                 "edit",
@@ -94,7 +94,7 @@ class JceksStore:
 
     def _read(self, guard: Secret | None) -> Mapping[str, Secret]:
         where = str(self._place)
-        if isinstance(self._place, File):
+        if isinstance(self._place, LocalKeystore):
             data = file.read(self._place.path)
             found = keystore.secrets(data, guard.reveal() if guard else HADOOPS_DEFAULT, where)
             self._warn(open_to_others=file.open_to_others(self._place.path))
@@ -107,5 +107,8 @@ class JceksStore:
 
     def _warn(self, *, open_to_others: bool) -> None:
         if open_to_others:
-            text = f"note: {self._place}: others than its owner may read it (TARN-3746): chmod 600"
+            text = (
+                f"note: {self._place}: users other than its owner may read it (TARN-3746): "
+                "chmod 600"
+            )
             self._context.progress(Progress("preflight", text))

@@ -11,7 +11,7 @@ __all__ = ["tarn_storages"]
 
 def _create() -> Storage:
     """Import fsspec only when a copy is really made."""
-    storage: Storage = importlib.import_module("tarn_plugins.storage.copy.store").Copy()
+    storage: Storage = importlib.import_module("tarn_plugins.storage.copy.store").CopyStorage()
     return storage
 
 

@@ -14,7 +14,7 @@ from tarn.errors import RepositoryError, StorageError
 from tarn.triton.repository import MOST_ENTRIES, is_junk, listing
 from tarn_plugins.storage.copy.redact import redact, without_secrets
 
-__all__ = ["File", "Source", "find"]
+__all__ = ["RepositorySource", "SourceFile", "find"]
 
 _PIECE = 8 * 1024 * 1024  # bytes: seldom enough to cost nothing, often enough to see progress
 _MARKS = (  # what file systems call the version of a file in their listings
@@ -24,7 +24,7 @@ _MARKS = (  # what file systems call the version of a file in their listings
 
 
 @attrs.frozen
-class File:
+class SourceFile:
     """One file, as the source lists it."""
 
     path: str
@@ -37,11 +37,11 @@ class File:
 
 
 @attrs.frozen
-class Source:
+class RepositorySource:
     """A repository at a URI: its files, listed once, and their content on demand."""
 
     uri: str
-    files: tuple[File, ...]
+    files: tuple[SourceFile, ...]
     directories: tuple[str, ...]
     """Every one, the empty ones too; sorted."""
     _filesystem: Any
@@ -60,7 +60,7 @@ class Source:
         seen = repr((self.uri, [(file.path, file.size, file.marks) for file in self.files]))
         return hashlib.sha256(seen.encode()).hexdigest()
 
-    def read(self, file: File) -> Generator[bytes]:
+    def read(self, file: SourceFile) -> Generator[bytes]:
         """Yield the content of *file* in pieces; what the file system raises is translated."""
         name, opened = f"{self._top}/{file.path}", self._filesystem.open
         with _translated(self.uri, f"cannot read {file.path}"), opened(name, "rb") as content:
@@ -68,7 +68,7 @@ class Source:
                 yield piece
 
 
-def find(uri: str) -> Source:
+def find(uri: str) -> RepositorySource:
     """List the repository at *uri*, without what tools leave behind.
 
     Raises:
@@ -89,7 +89,7 @@ def find(uri: str) -> Source:
     if not any(map(_is_file, clean.values())):
         raise _no_repository(uri, "is empty", "TARN-2201")
     files = tuple(_file(uri, p, info) for p, info in sorted(clean.items()) if _is_file(info))
-    return Source(uri, files, tuple(sorted(_directories(found))), filesystem, top)
+    return RepositorySource(uri, files, tuple(sorted(_directories(found))), filesystem, top)
 
 
 def _open(uri: str) -> tuple[Any, str]:
@@ -102,7 +102,7 @@ def _open(uri: str) -> tuple[Any, str]:
         near = difflib.get_close_matches(protocol, fsspec.available_protocols(), n=1)
         raise StorageError(
             "copy",
-            f"nobody speaks '{protocol}'",
+            f"no storage supports '{protocol}'",
             where=_where(uri),
             next_step=f"Did you mean '{near[0]}://'?" if near else "Use a scheme of fsspec's.",
         ) from error
@@ -149,12 +149,12 @@ def _directories(found: Mapping[str, Mapping[str, Any]]) -> set[str]:
     return {path for path in paths if not any(map(is_junk, path.split("/")))}
 
 
-def _file(uri: str, path: str, info: Mapping[str, Any]) -> File:
+def _file(uri: str, path: str, info: Mapping[str, Any]) -> SourceFile:
     if ".." in path.split("/"):  # an object's key may be anything; a path must stay inside
         raise StorageError("copy", f"holds a file named '{path}'", where=_where(uri))
     marks = tuple(f"{mark}={info[mark]}" for mark in _MARKS if info.get(mark) is not None)
     executable = bool(int(info.get("mode") or 0) & 0o100)
-    return File(path, int(info.get("size") or 0), marks, executable)
+    return SourceFile(path, int(info.get("size") or 0), marks, executable)
 
 
 @contextmanager

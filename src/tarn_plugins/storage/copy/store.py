@@ -24,9 +24,9 @@ from tarn.errors import RefusedError, StorageError
 from tarn.interfaces import ClientContext, Progress, Staged
 from tarn.triton.folders import private_folder
 from tarn_plugins.storage.copy.redact import redact
-from tarn_plugins.storage.copy.source import Source, find
+from tarn_plugins.storage.copy.source import RepositorySource, find
 
-__all__ = ["Copy"]
+__all__ = ["CopyStorage"]
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
@@ -40,7 +40,7 @@ def _create_file(path: Path) -> BinaryIO:
 
 
 @attrs.frozen
-class Copy:
+class CopyStorage:
     """Copies what a URI names into the cache."""
 
     free_bytes: Callable[[Path], int] = _free_bytes
@@ -72,7 +72,7 @@ class Copy:
             raise self._local_failure(shelf, source, error) from error
         return Staged(str(shelf / digest), "local", digest=digest, bytes=source.total_bytes)
 
-    def _copy(self, shelf: Path, source: Source, context: ClientContext) -> str:
+    def _copy(self, shelf: Path, source: RepositorySource, context: ClientContext) -> str:
         """Copy, verify, rename; return the digest of the content."""
         if source.total_bytes > self.free_bytes(shelf):
             raise self._no_space(shelf, source)
@@ -85,7 +85,7 @@ class Copy:
         return digest
 
     def _fill(
-        self, place: Path, source: Source, progress: Callable[[Progress], None]
+        self, place: Path, source: RepositorySource, progress: Callable[[Progress], None]
     ) -> dict[str, str]:
         """Write every file below *place*; return path to SHA-256 of what was read."""
         for directory in source.directories:  # the empty ones too: an ensemble's version is one
@@ -104,17 +104,17 @@ class Copy:
             hashes[file.path] = seen.hexdigest()
         return hashes
 
-    def _local_failure(self, shelf: Path, source: Source, error: OSError) -> StorageError:
+    def _local_failure(self, shelf: Path, source: RepositorySource, error: OSError) -> StorageError:
         if error.errno in _FULL:
             return self._no_space(shelf, source)
         return StorageError(
             "copy",
             f"cannot write below {shelf}: {error.strerror or error}",
             where=redact(source.uri),
-            next_step="Mend the directory, or name another one in XDG_CACHE_HOME.",
+            next_step="Fix the directory, or name another one in XDG_CACHE_HOME.",
         )
 
-    def _no_space(self, shelf: Path, source: Source) -> StorageError:
+    def _no_space(self, shelf: Path, source: RepositorySource) -> StorageError:
         needed, free = source.total_bytes, self.free_bytes(shelf)
         return StorageError(
             "copy",
@@ -125,7 +125,7 @@ class Copy:
         )
 
 
-def _seen(shelf: Path, source: Source) -> str | None:
+def _seen(shelf: Path, source: RepositorySource) -> str | None:
     """Return the digest of an earlier copy of this very source, if all its files are there."""
     fingerprint = source.fingerprint
     if fingerprint is None:
@@ -137,7 +137,7 @@ def _seen(shelf: Path, source: Source) -> str | None:
     return digest if _complete(shelf / digest, source) else None
 
 
-def _complete(copy: Path, source: Source) -> bool:
+def _complete(copy: Path, source: RepositorySource) -> bool:
     """Say whether every file is there at its size: a cache may be cleared at any time."""
     try:
         whole = all((copy / file.path).stat().st_size == file.size for file in source.files)
@@ -146,7 +146,7 @@ def _complete(copy: Path, source: Source) -> bool:
         return False
 
 
-def _remember(shelf: Path, source: Source, digest: str) -> None:
+def _remember(shelf: Path, source: RepositorySource, digest: str) -> None:
     if source.fingerprint is None:
         return
     notes = shelf / "seen"
@@ -156,12 +156,12 @@ def _remember(shelf: Path, source: Source, digest: str) -> None:
     Path(note.name).replace(notes / source.fingerprint)
 
 
-def _verify(place: Path, source: Source, hashes: dict[str, str]) -> None:
+def _verify(place: Path, source: RepositorySource, hashes: dict[str, str]) -> None:
     """Read the copy back: sizes as they were listed, content as it was read."""
     for file in source.files:
         target = place / file.path
         if (size := target.stat().st_size) != file.size:
-            found = f"{file.path} has {size:,} bytes, {file.size:,} were listed"
+            found = f"{file.path} has {size:,} bytes, but {file.size:,} were listed"
             raise _changed(source, found)
         with target.open("rb") as copy:
             written = hashlib.file_digest(copy, "sha256").hexdigest()
@@ -169,7 +169,7 @@ def _verify(place: Path, source: Source, hashes: dict[str, str]) -> None:
             raise _changed(source, f"the copy of {file.path} differs from what was read")
 
 
-def _changed(source: Source, found: str) -> StorageError:
+def _changed(source: RepositorySource, found: str) -> StorageError:
     return StorageError(
         "copy",
         found,
@@ -179,13 +179,13 @@ def _changed(source: Source, found: str) -> StorageError:
     )
 
 
-def _digest(source: Source, hashes: dict[str, str]) -> str:
+def _digest(source: RepositorySource, hashes: dict[str, str]) -> str:
     """Hash paths and contents, not times: the same models give the same place."""
     content = [sorted(source.directories), sorted(hashes.items())]
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
 
-def _put(shelf: Path, place: Path, source: Source, digest: str) -> None:
+def _put(shelf: Path, place: Path, source: RepositorySource, digest: str) -> None:
     """Rename into place; a complete copy of the same content stays, for somebody may serve it."""
     target = shelf / digest
     with _locked(shelf):
@@ -198,7 +198,7 @@ def _put(shelf: Path, place: Path, source: Source, digest: str) -> None:
 
 @contextmanager
 def _workplace(shelf: Path) -> Iterator[Path]:
-    """Yield a fresh directory beside the copies; it is gone afterwards unless it was renamed.
+    """Yield a fresh directory next to the copies; it is gone afterwards unless it was renamed.
 
     It is locked while it is in use, so that what a killed process left is told from another's
     work, and swept by the next copy.

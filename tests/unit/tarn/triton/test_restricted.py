@@ -122,9 +122,9 @@ def test_no_repr_gives_a_key_away() -> None:
     [
         ("trace", "has no key"),
         ("trace:mine", "has no key"),
-        ("trace:mine=", "has an empty key, or one that no header can carry"),
-        ("trace:mine=a\nb", "has an empty key, or one that no header can carry"),
-        ("traces:mine=a", "names no part of Triton's API: 'traces'"),
+        ("trace:mine=", "has an empty key, or one that a header cannot carry"),
+        ("trace:mine=a\nb", "has an empty key, or one that a header cannot carry"),
+        ("traces:mine=a", "names parts that Triton's API does not have: 'traces'"),
         (["trace:a=b", "logging,trace:c=d"], "names trace twice"),
     ],
 )

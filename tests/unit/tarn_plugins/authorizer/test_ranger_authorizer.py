@@ -12,9 +12,9 @@ from tarn.hookspecs import Factory
 from tarn.interfaces import Authorizer, MasterContext
 from tarn.testing.contracts.authorizer import AuthorizerContract
 from tarn.testing.fakes.clock import FakeClock
-from tarn_plugins.authorizer.ranger.authorizer import Engine, RangerAuthorizer, Subject
-from tarn_plugins.authorizer.ranger.engine import Asker, Decision, Question
-from tarn_plugins.authorizer.ranger.heard import Heard
+from tarn_plugins.authorizer.ranger.admin_contact import AdminContact
+from tarn_plugins.authorizer.ranger.authorizer import Engine, GuardedCluster, RangerAuthorizer
+from tarn_plugins.authorizer.ranger.engine import AccessRequest, RangerDecision, RangerUser
 
 ALICE = Principal("alice", frozenset({"ds"}), "spnego")
 
@@ -28,12 +28,14 @@ class FakeEngine:
     raises: bool = False
     short: bool = False
     closed: int = 0
-    asked: list[tuple[Asker, tuple[Question, ...]]] = attrs.field(factory=list)
+    asked: list[tuple[RangerUser, tuple[AccessRequest, ...]]] = attrs.field(factory=list)
 
     def version(self) -> int:
         return self.policies
 
-    def decide(self, asker: Asker, questions: Sequence[Question]) -> tuple[Decision | None, ...]:
+    def decide(
+        self, asker: RangerUser, questions: Sequence[AccessRequest]
+    ) -> tuple[RangerDecision | None, ...]:
         self.asked.append((asker, tuple(questions)))
         if self.raises:
             raise RuntimeError("in Java")
@@ -41,7 +43,7 @@ class FakeEngine:
             return (None,) * len(questions)
         names = {asker.user, *asker.groups}
         found = tuple(
-            Decision(allowed=hit, policy=7 if hit else -1)
+            RangerDecision(allowed=hit, policy=7 if hit else -1)
             for one in questions
             for hit in [any((name, one.access, one.resource) in self.table for name in names)]
         )
@@ -59,11 +61,11 @@ class Settings:
 
 
 def make(settings: Settings, context: MasterContext) -> Authorizer:
-    heard = Heard(context.clock, 30, context.directory / "confirmed")
+    heard = AdminContact(context.clock, 30, context.directory / "confirmed")
     if settings.policies >= 0:
         heard.answered()
     one = RangerAuthorizer(
-        Subject("prod", "fleet"), heard, lambda: FakeEngine(policies=settings.policies)
+        GuardedCluster("prod", "fleet"), heard, lambda: FakeEngine(policies=settings.policies)
     )
     assert one.wait(10)
     return one
@@ -87,8 +89,8 @@ def clock() -> FakeClock:
 
 
 @pytest.fixture
-def heard(clock: FakeClock, tmp_path: Path) -> Heard:
-    one = Heard(clock, 30, tmp_path / "confirmed")
+def heard(clock: FakeClock, tmp_path: Path) -> AdminContact:
+    one = AdminContact(clock, 30, tmp_path / "confirmed")
     one.answered()
     return one
 
@@ -99,8 +101,8 @@ def engine() -> FakeEngine:
 
 
 @pytest.fixture
-def authorizer(engine: FakeEngine, heard: Heard) -> Iterator[RangerAuthorizer]:
-    one = RangerAuthorizer(Subject("prod", "fleet"), heard, lambda: engine)
+def authorizer(engine: FakeEngine, heard: AdminContact) -> Iterator[RangerAuthorizer]:
+    one = RangerAuthorizer(GuardedCluster("prod", "fleet"), heard, lambda: engine)
     assert one.wait(10)
     yield one
     one.close()
@@ -115,8 +117,8 @@ def test_the_fleet_is_asked_about_by_its_name(
     authorizer.check(ALICE, "delete", "ocr")
     authorizer.check(ALICE, "infer", "")
     assert [questions for _, questions in engine.asked] == [
-        (Question("cluster", "fleet", "admin"),),
-        (Question("model", "ocr", "list"),),
+        (AccessRequest("cluster", "fleet", "admin"),),
+        (AccessRequest("model", "ocr", "list"),),
     ]
 
 
@@ -126,7 +128,7 @@ def test_who_proved_no_name_is_asked_about_as_nobody(
 ) -> None:
     """A trusted proxy may be called like a user."""
     assert not authorizer.check(attrs.evolve(ALICE, via=via), "infer", "ocr").allowed
-    assert engine.asked[-1][0] == Asker("anonymous")
+    assert engine.asked[-1][0] == RangerUser("anonymous")
 
 
 def test_an_engine_that_raises_or_answers_too_little_denies(
@@ -140,13 +142,13 @@ def test_an_engine_that_raises_or_answers_too_little_denies(
     assert not any(one.allowed for one in authorizer.check_each(ALICE, "infer", ("ocr", "ocr")))
 
 
-def test_an_engine_that_does_not_start_denies_for_ever(heard: Heard) -> None:
+def test_an_engine_that_does_not_start_denies_for_ever(heard: AdminContact) -> None:
     """With the reason in /health, and no exception to the caller."""
 
     def broken() -> Engine:
         raise RuntimeError("no such class")
 
-    one = RangerAuthorizer(Subject("prod", "fleet"), heard, broken)
+    one = RangerAuthorizer(GuardedCluster("prod", "fleet"), heard, broken)
     assert one.wait(10)
     assert not one.check(ALICE, "infer", "ocr").allowed
     assert one.ready() == Readiness(
@@ -155,7 +157,7 @@ def test_an_engine_that_does_not_start_denies_for_ever(heard: Heard) -> None:
 
 
 def test_while_it_is_being_opened_it_denies_and_one_that_is_late_is_closed(
-    heard: Heard, engine: FakeEngine
+    heard: AdminContact, engine: FakeEngine
 ) -> None:
     """A master that leaves waits for no download."""
     go = threading.Event()
@@ -164,7 +166,7 @@ def test_while_it_is_being_opened_it_denies_and_one_that_is_late_is_closed(
         go.wait(10)
         return engine
 
-    one = RangerAuthorizer(Subject("prod", "fleet"), heard, slow)
+    one = RangerAuthorizer(GuardedCluster("prod", "fleet"), heard, slow)
     assert not one.check(ALICE, "infer", "ocr").allowed
     assert "being loaded" in one.ready().reason
     one.close()
@@ -175,7 +177,7 @@ def test_while_it_is_being_opened_it_denies_and_one_that_is_late_is_closed(
 
 
 def test_stale_policies_decide_and_say_their_age(
-    authorizer: RangerAuthorizer, heard: Heard, clock: FakeClock
+    authorizer: RangerAuthorizer, heard: AdminContact, clock: FakeClock
 ) -> None:
     """From the first answer that did not come; a silence without an error shows later."""
     clock.advance(20)
@@ -190,11 +192,11 @@ def test_stale_policies_decide_and_say_their_age(
     heard.answered()
     assert not authorizer.check(ALICE, "infer", "ocr").stale
     clock.advance(200)
-    assert authorizer.check(ALICE, "infer", "ocr").stale, "three polls without a word"
+    assert authorizer.check(ALICE, "infer", "ocr").stale, "three polls without a message"
 
 
 def test_a_service_that_is_gone_decides_nothing(
-    authorizer: RangerAuthorizer, heard: Heard, engine: FakeEngine
+    authorizer: RangerAuthorizer, heard: AdminContact, engine: FakeEngine
 ) -> None:
     """Though the engine still has its policies."""
     heard.failed("Ranger Admin has no such service", gone=True)
@@ -207,11 +209,11 @@ def test_a_service_that_is_gone_decides_nothing(
 def test_the_age_outlives_a_master(clock: FakeClock, tmp_path: Path) -> None:
     """The next one finds when policies were confirmed; or nobody knows."""
     kept = tmp_path / "confirmed"
-    stale = Heard(clock, 30, kept).stale()
+    stale = AdminContact(clock, 30, kept).stale()
     assert stale is not None
     assert str(stale).startswith("policies of an unknown age: ")
-    Heard(clock, 30, kept).answered()
-    again = Heard(clock, 30, kept)
+    AdminContact(clock, 30, kept).answered()
+    again = AdminContact(clock, 30, kept)
     clock.jump(kept.stat().st_mtime + 3 * 86400)
     again.failed("refused")
     assert str(again.stale()) == "policies of 3 d ago: refused"

@@ -7,14 +7,14 @@ from typing import Any
 import attrs
 
 from tarn.domain import Choice
-from tarn.interfaces import Looked
+from tarn.interfaces import CheckResult
 from tarn.testing.context import client_context, cluster_spec
 from tarn_plugins.authorizer.ranger import properties, tarn_doctor_checks
 
 URL = "ranger.plugin.triton.policy.rest.url"
 
 
-def looked(folder: Path, url: str | None, runtime: str = "local") -> list[Looked]:
+def looked(folder: Path, url: str | None, runtime: str = "local") -> list[CheckResult]:
     options: dict[str, Any] = {
         "service": "s",
         "audit": False,

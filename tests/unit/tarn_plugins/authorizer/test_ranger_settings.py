@@ -13,7 +13,7 @@ from tarn.config.relative import options_absolute
 from tarn.errors import ConfigError, ConfigErrors
 from tarn.plain import structure
 from tarn_plugins.authorizer.ranger import conf, properties
-from tarn_plugins.authorizer.ranger.settings import Settings
+from tarn_plugins.authorizer.ranger.settings import RangerSettings
 from tarn_plugins.authorizer.ranger.site import examine, read
 
 URL = "ranger.plugin.triton.policy.rest.url"
@@ -21,7 +21,7 @@ AUDIT = {
     "xasecure.audit.is.enabled": "true",
     "xasecure.audit.destination.log4j": "true",
 }
-Write = Callable[..., Settings]
+Write = Callable[..., RangerSettings]
 
 
 @pytest.fixture
@@ -30,19 +30,19 @@ def site(tmp_path: Path) -> Write:
 
     def write(
         security: dict[str, str] | None, audits: dict[str, str] | None, **more: Any
-    ) -> Settings:
+    ) -> RangerSettings:
         folder = tmp_path / "site"
         (folder / "lib").mkdir(parents=True, exist_ok=True)
         (folder / "lib" / "ranger-plugins-common-2.9.0.jar").touch()
         for kind, content in (("security", security), ("audit", audits)):
             if content is not None:
                 (folder / f"ranger-triton-{kind}.xml").write_bytes(properties.render(content))
-        return Settings(service="triton_prod", conf_dir=folder, **more)
+        return RangerSettings(service="triton_prod", conf_dir=folder, **more)
 
     return write
 
 
-def codes(settings: Settings) -> list[str]:
+def codes(settings: RangerSettings) -> list[str]:
     return [one.code for one in examine(settings)]
 
 
@@ -89,12 +89,12 @@ def test_without_audit_no_file_of_it_is_needed(site: Write) -> None:
 def test_a_directory_and_jars_that_are_not_there_are_told(tmp_path: Path) -> None:
     """Both at once."""
     nowhere = tmp_path / "nowhere"
-    assert codes(Settings("s", conf_dir=nowhere)) == ["TARN-3400", "TARN-3401"]
-    assert codes(Settings("s", conf_dir=nowhere, jars=nowhere)) == ["TARN-3400", "TARN-3401"]
+    assert codes(RangerSettings("s", conf_dir=nowhere)) == ["TARN-3400", "TARN-3401"]
+    assert codes(RangerSettings("s", conf_dir=nowhere, jars=nowhere)) == ["TARN-3400", "TARN-3401"]
     jars = (tmp_path / "ranger-plugins-common.jar",)
-    assert codes(Settings("s", conf_dir=nowhere, jars=jars)) == ["TARN-3400", "TARN-3401"]
+    assert codes(RangerSettings("s", conf_dir=nowhere, jars=jars)) == ["TARN-3400", "TARN-3401"]
     jars[0].touch()
-    assert codes(Settings("s", conf_dir=nowhere, jars=jars)) == ["TARN-3400"]
+    assert codes(RangerSettings("s", conf_dir=nowhere, jars=jars)) == ["TARN-3400"]
 
 
 def test_files_that_cannot_be_read_are_told(site: Write) -> None:
@@ -122,7 +122,7 @@ def test_a_file_for_the_service_counts_more(site: Write) -> None:
     )
     found = read(settings)
     assert found.security["x"] == "2"
-    places = conf.Places.below(Path("/cluster"), Path("/logs"))
+    places = conf.RangerDirectories.below(Path("/cluster"), Path("/logs"))
     files = conf.rendered(settings, found, places)
     for middle in ("triton", "triton-triton_prod"):
         made = properties.parse(files[f"ranger-{middle}-security.xml"], "made")
@@ -135,7 +135,7 @@ def test_audits_go_where_the_site_says_and_lose_nothing_on_the_way(site: Write) 
     """A file at once, others by a spool of the cluster's own, unless the site names one."""
     solr = "xasecure.audit.destination.solr"
     settings = site({URL: "u"}, {**AUDIT, solr: "true"})
-    places = conf.Places.below(Path("/cluster"), Path("/logs"))
+    places = conf.RangerDirectories.below(Path("/cluster"), Path("/logs"))
     files = conf.rendered(settings, read(settings), places)
     made = properties.parse(files["ranger-triton-audit.xml"], "made")
     assert made["xasecure.audit.destination.log4j.queue"] == "none"
@@ -157,7 +157,7 @@ def test_audits_go_where_the_site_says_and_lose_nothing_on_the_way(site: Write) 
 def test_the_configuration_is_written_for_its_owner_only(site: Write, tmp_path: Path) -> None:
     """The site's file may hold a password; what an earlier master left there is gone."""
     settings = site({URL: "u"}, AUDIT)
-    places = conf.Places.below(tmp_path / "cluster", tmp_path / "logs")
+    places = conf.RangerDirectories.below(tmp_path / "cluster", tmp_path / "logs")
     for _ in range(2):
         conf.write(conf.rendered(settings, read(settings), places), places)
         (places.conf / "of-before.xml").touch()
@@ -171,9 +171,9 @@ def test_the_configuration_is_written_for_its_owner_only(site: Write, tmp_path: 
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"service": "a/b"}, "no name of a Ranger service"),
-        ({"service": ""}, "no name of a Ranger service"),
-        ({"service": "a", "app_id": "../x"}, "a part of file names"),
+        ({"service": "a/b"}, "not the name of a Ranger service"),
+        ({"service": ""}, "not the name of a Ranger service"),
+        ({"service": "a", "app_id": "../x"}, "part of file names"),
         ({"service": "a", "strict": False}, "would open every model"),
         ({"app_id": "a"}, "service is missing"),
         ({"service": "a", "services": "b"}, "unknown key"),
@@ -181,7 +181,7 @@ def test_the_configuration_is_written_for_its_owner_only(site: Write, tmp_path: 
 )
 def test_options_that_cannot_be_meant_are_refused(options: dict[str, Any], said: str) -> None:
     """Contract 38: what would fail open is one of them."""
-    value, problems = structure(Settings, options)
+    value, problems = structure(RangerSettings, options)
     assert value is None
     assert said in " ".join(problem.found for problem in problems)
 
@@ -192,8 +192,10 @@ def test_jars_are_a_directory_or_a_list_and_start_at_the_file(tmp_path: Path) ->
         ("lib", tmp_path / "lib"),
         (["a.jar", "/b.jar"], (tmp_path / "a.jar", Path("/b.jar"))),
     ):
-        options = options_absolute({"service": "s", "jars": given_}, Settings, tmp_path, "/home/u")
-        value, problems = structure(Settings, options)
+        options = options_absolute(
+            {"service": "s", "jars": given_}, RangerSettings, tmp_path, "/home/u"
+        )
+        value, problems = structure(RangerSettings, options)
         assert not problems
         assert value is not None
         assert value.jars == made

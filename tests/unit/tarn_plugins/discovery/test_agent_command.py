@@ -11,7 +11,7 @@ import pytest
 from fake_master import TOKEN, FakeMaster, instance, snapshot
 
 from tarn.cli import run
-from tarn.cluster import Surroundings
+from tarn.cluster import ClusterEnvironment
 from tarn.domain import Acknowledge
 from tarn.errors import DiscoveryError
 from tarn.testing.fakes import FakeDiscovery
@@ -45,13 +45,13 @@ def servers(monkeypatch: pytest.MonkeyPatch) -> Servers:
 
 
 @pytest.fixture
-def around(tmp_path: Path) -> Surroundings:
-    return Surroundings({"TARN_HOME": str(tmp_path), "TARN_TOKEN": TOKEN.decode()})
+def around(tmp_path: Path) -> ClusterEnvironment:
+    return ClusterEnvironment({"TARN_HOME": str(tmp_path), "TARN_TOKEN": TOKEN.decode()})
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_it_and_leaves_all_as_it_is(
-    servers: Servers, around: Surroundings, capsys: pytest.CaptureFixture[str], number: int
+    servers: Servers, around: ClusterEnvironment, capsys: pytest.CaptureFixture[str], number: int
 ) -> None:
     """With exit code 0; who had the signals before has them again."""
     before = signal.getsignal(number)
@@ -77,7 +77,7 @@ def test_a_signal_ends_it_and_leaves_all_as_it_is(
 
 
 def test_a_signal_never_waits_for_what_it_interrupted(
-    servers: Servers, around: Surroundings, monkeypatch: pytest.MonkeyPatch
+    servers: Servers, around: ClusterEnvironment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The main thread may hold the lock of the event that it waits for: setting it would hang."""
     set_news: list[Callable[[], None]] = []
@@ -108,7 +108,7 @@ def test_a_signal_never_waits_for_what_it_interrupted(
 
 
 def test_what_stands_before_config_holds_for_it(
-    around: Surroundings, capsys: pytest.CaptureFixture[str]
+    around: ClusterEnvironment, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """`-c X config` is `config -c X`; what config is told itself goes before."""
     words = ["lb", "haproxy", "-c", "ocr", "--socket", "/run/a.sock", "--backend", "b", "config"]
@@ -119,7 +119,7 @@ def test_what_stands_before_config_holds_for_it(
 
 
 def test_what_haproxy_says_at_the_start_has_an_exit_code(
-    servers: Servers, around: Surroundings, capsys: pytest.CaptureFixture[str]
+    servers: Servers, around: ClusterEnvironment, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """3 where it is away, 2 where the backend is a slip; the parts of the message stay."""
     with FakeMaster(snapshot()) as master:
@@ -137,14 +137,14 @@ def test_what_haproxy_says_at_the_start_has_an_exit_code(
     ("words", "text"),
     [
         ([], "Missing option '--socket'"),
-        (["--socket", "s", "--name", "a/b"], "'a/b' is no name of a follower"),
+        (["--socket", "s", "--name", "a/b"], "'a/b' is not a valid follower name"),
         (["--socket", "s", "--url", "gpu1:40001"], "http://HOST:PORT"),
         (["--socket", "s", "--url", "http://x", "--zookeeper", "zk:1"], "both say where"),
         (["--socket", "s", "--url", "http://127.0.0.1:1", "-c", "x", "--backend", "a b"], "'a b'"),
     ],
 )
 def test_what_cannot_be_meant_is_said_before_anything_is_asked(
-    around: Surroundings, capsys: pytest.CaptureFixture[str], words: list[str], text: str
+    around: ClusterEnvironment, capsys: pytest.CaptureFixture[str], words: list[str], text: str
 ) -> None:
     """Exit code 2."""
     assert run(["lb", "haproxy", *words], around) == 2
@@ -155,7 +155,7 @@ def test_a_wrong_token_names_where_it_is_given(
     servers: Servers, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Whoever starts an agent sends no header. Exit code 5."""
-    around = Surroundings({"TARN_HOME": str(tmp_path), "TARN_TOKEN": "another"})
+    around = ClusterEnvironment({"TARN_HOME": str(tmp_path), "TARN_TOKEN": "another"})
     with FakeMaster(snapshot()) as master:
         words = ["lb", "haproxy", "--socket", "/s", "--url", master.url, "-c", "llama"]
         assert run(words, around) == 5
@@ -174,7 +174,7 @@ MISSING = {
 
 @pytest.mark.parametrize("extra", MISSING)
 def test_a_missing_module_names_the_extra_that_brings_it(
-    around: Surroundings,
+    around: ClusterEnvironment,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
     extra: str,

@@ -11,15 +11,15 @@ from hypothesis import strategies as st
 from tarn.errors import ConfigError
 from tarn_plugins.discovery.haproxy.authz import LUA, Authz, lua_text
 from tarn_plugins.discovery.haproxy.config_command import config
-from tarn_plugins.discovery.haproxy.configuration import Settings, render
+from tarn_plugins.discovery.haproxy.configuration import HaproxyCfgSettings, render
 
 FILE = f"/etc/haproxy/{LUA}"
 ODD = st.text(min_size=1) | st.text(alphabet="/.0123456789:% \n\"'\\$#{}", min_size=1)
 
 
-def _doors(**more: object) -> Settings:
+def _doors(**more: object) -> HaproxyCfgSettings:
     plain = {"lua": FILE, "client_ca": "/etc/ca.pem", "grpc_all_models": True, **more}
-    return Settings(certificate="/etc/lb.pem", authz=Authz(**plain))
+    return HaproxyCfgSettings(certificate="/etc/lb.pem", authz=Authz(**plain))
 
 
 @given(
@@ -63,12 +63,12 @@ def test_a_value_that_means_nothing_is_refused(wrong: dict[str, object]) -> None
 def test_a_door_for_grpc_is_never_there_by_oversight() -> None:
     """It keeps no models apart, so it must be said that none need be kept apart."""
     with pytest.raises(ConfigError) as raised:
-        Settings(authz=Authz(lua=FILE))
+        HaproxyCfgSettings(authz=Authz(lua=FILE))
     assert raised.value.code == "TARN-3336"
     with pytest.raises(ConfigError, match="certificate"):
-        Settings(authz=Authz(lua=FILE, grpc_all_models=True))
+        HaproxyCfgSettings(authz=Authz(lua=FILE, grpc_all_models=True))
     with pytest.raises(ConfigError, match="certificate"):
-        Settings(grpc_port=0, authz=Authz(lua=FILE, client_ca="/etc/ca.pem"))
+        HaproxyCfgSettings(grpc_port=0, authz=Authz(lua=FILE, client_ca="/etc/ca.pem"))
     assert "verify required" in render(_doors())
 
 
@@ -142,7 +142,7 @@ def test_the_command_writes_two_files_that_belong_together(tmp_path: Path) -> No
         (["--knox", "10.0.0.5"], "knox without --authz"),
         (["--grace", "5"], "grace_s without --authz"),
         (["--grpc-all-models"], "grpc_all_models without --authz"),
-        (["--authz", "--grpc-port", "8081", "-o", "x"], "keep models apart"),
+        (["--authz", "--grpc-port", "8081", "-o", "x"], "tell models apart"),
     ],
 )
 def test_what_would_guard_less_than_it_seems_is_refused(words: list[str], said: str) -> None:

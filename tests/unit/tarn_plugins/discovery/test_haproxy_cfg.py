@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from tarn.domain import CODES
 from tarn_plugins.discovery.haproxy.cfg_file import examine
-from tarn_plugins.discovery.haproxy.configuration import Settings, render
+from tarn_plugins.discovery.haproxy.configuration import HaproxyCfgSettings, render
 
 GOOD = """\
 global
@@ -27,9 +27,11 @@ def found(text: str) -> list[tuple[str, str]]:
 @pytest.mark.parametrize(
     "settings",
     [
-        Settings(),
-        Settings(slots=3, grpc_port=0),
-        Settings(backend="models", certificate="/etc/cert.pem", log="syslog", user="", group=""),
+        HaproxyCfgSettings(),
+        HaproxyCfgSettings(slots=3, grpc_port=0),
+        HaproxyCfgSettings(
+            backend="models", certificate="/etc/cert.pem", log="syslog", user="", group=""
+        ),
     ],
 )
 def test_what_tarn_renders_is_well(settings):

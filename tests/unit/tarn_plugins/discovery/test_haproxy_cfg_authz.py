@@ -4,16 +4,16 @@ import pytest
 
 from tarn_plugins.discovery.haproxy.authz import Authz
 from tarn_plugins.discovery.haproxy.cfg_file import examine
-from tarn_plugins.discovery.haproxy.configuration import Settings, render
+from tarn_plugins.discovery.haproxy.configuration import HaproxyCfgSettings, render
 
 LUA = "/etc/haproxy/tarn_authorize.lua"
 PLAIN = Authz(lua=LUA, knox=("10.0.0.5",))
 DOORS = Authz(lua=LUA, client_ca="/etc/ca.pem", grpc_all_models=True, master="10.0.0.7:40001")
 SHAPES = [
-    Settings(grpc_port=0, authz=PLAIN),
-    Settings(grpc_port=0, authz=Authz(lua=LUA, master_ca="/etc/m.pem", grace_s=0)),
-    Settings(grpc_port=0, authz=Authz(lua=LUA, knox=("10.0.0.5",), api=True)),
-    Settings(certificate="/etc/lb.pem", slots=2, authz=DOORS),
+    HaproxyCfgSettings(grpc_port=0, authz=PLAIN),
+    HaproxyCfgSettings(grpc_port=0, authz=Authz(lua=LUA, master_ca="/etc/m.pem", grace_s=0)),
+    HaproxyCfgSettings(grpc_port=0, authz=Authz(lua=LUA, knox=("10.0.0.5",), api=True)),
+    HaproxyCfgSettings(certificate="/etc/lb.pem", slots=2, authz=DOORS),
 ]
 TEXT = render(SHAPES[-1])
 
@@ -24,7 +24,7 @@ def codes(text: str) -> list[str]:
 
 
 @pytest.mark.parametrize("settings", SHAPES)
-def test_what_is_rendered_is_well(settings: Settings) -> None:
+def test_what_is_rendered_is_well(settings: HaproxyCfgSettings) -> None:
     """In every shape."""
     assert codes(render(settings)) == []
 
@@ -81,7 +81,7 @@ def test_what_would_let_somebody_pass_is_found(text: str, wanted: list[str]) -> 
 
 def test_a_file_that_asks_nowhere_is_another_decision() -> None:
     """Nothing is said of its doors."""
-    assert codes(render(Settings())) == []
+    assert codes(render(HaproxyCfgSettings())) == []
 
 
 def test_a_condition_written_out_is_understood() -> None:

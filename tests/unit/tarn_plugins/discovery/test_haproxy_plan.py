@@ -4,12 +4,18 @@ import attrs
 from hypothesis import strategies as st
 
 from tarn.testing.strategies import for_any
-from tarn_plugins.discovery.haproxy.orders import Order, complaint
-from tarn_plugins.discovery.haproxy.plan import Door, Plan, Wanted, ours, plan
-from tarn_plugins.discovery.haproxy.shown import Load, Server
+from tarn_plugins.discovery.haproxy.plan import (
+    BackendPlan,
+    HaproxyBackend,
+    WantedServer,
+    ours,
+    plan,
+)
+from tarn_plugins.discovery.haproxy.runtime_commands import RuntimeCommand, complaint
+from tarn_plugins.discovery.haproxy.stats_parser import BackendServer, Load
 
-DOOR = Door("b", "check inter 500ms")
-GRPC = Door("b", "proto h2 check", checks_elsewhere=True)
+HTTP = HaproxyBackend("b", "check inter 500ms")
+GRPC = HaproxyBackend("b", "proto h2 check", checks_elsewhere=True)
 _PLACES = (("10.0.0.1", 80), ("10.0.0.1", 81), ("10.0.0.2", 80), ("::1", 80), ("10.0.0.3", 9))
 _IDS = tuple(f"fleet-{n:04d}" for n in range(1, 6))
 _SLOTS = tuple(f"triton-{n}" for n in range(1, 6))
@@ -19,7 +25,7 @@ _SLOTS = tuple(f"triton-{n}" for n in range(1, 6))
 class Row:
     """One server of the model."""
 
-    server: Server
+    server: BackendServer
     sessions: int = 0
     up: bool = False
     verified: bool = False
@@ -38,7 +44,7 @@ class Model:
         self.rows = rows
         self.written = 0
 
-    def obey(self, order: Order) -> str:
+    def obey(self, order: RuntimeCommand) -> str:
         """Do one command."""
         self.written += 1
         verb, _, place, *rest = (*order.text.split(), "")
@@ -63,7 +69,7 @@ class Model:
         check_port = int(words[words.index("port") + 1]) if "port" in words else 0
         weight = int(words[words.index("weight") + 1])
         self.rows[name] = Row(
-            Server(name, host.strip("[]"), int(port), 1, 2, check_port, weight, weight)
+            BackendServer(name, host.strip("[]"), int(port), 1, 2, check_port, weight, weight)
         )
         return "New server registered."
 
@@ -107,8 +113,13 @@ class Model:
 
 
 def pass_once(
-    model: Model, door: Door, wanted: tuple[Wanted, ...], *, slots: bool, remove: bool
-) -> Plan:
+    model: Model,
+    door: HaproxyBackend,
+    wanted: tuple[WantedServer, ...],
+    *,
+    slots: bool,
+    remove: bool,
+) -> BackendPlan:
     """Read, plan, do; every answer is a good one, and nobody unchecked is ever open."""
     shown = tuple(row.server for row in model.rows.values())
     loads = {name: Load(row.sessions, 0, 0) for name, row in model.rows.items()}
@@ -124,7 +135,9 @@ def pass_once(
     return made
 
 
-def settle(model: Model, door: Door, wanted: tuple[Wanted, ...], *, slots: bool) -> Plan:
+def settle(
+    model: Model, door: HaproxyBackend, wanted: tuple[WantedServer, ...], *, slots: bool
+) -> BackendPlan:
     """Go on until nothing is left to do, sessions end meanwhile."""
     for _ in range(10):
         idle = not any(row.sessions for row in model.rows.values())
@@ -136,7 +149,7 @@ def settle(model: Model, door: Door, wanted: tuple[Wanted, ...], *, slots: bool)
 
 def _rows(names: tuple[str, ...], *, checked: bool = False) -> st.SearchStrategy[dict[str, Row]]:
     def row(name: str, place: tuple[str, int], bits: tuple[int, int], weight: int, open_: int):
-        server = Server(name, *place, *bits, 0, weight, 100)
+        server = BackendServer(name, *place, *bits, 0, weight, 100)
         up = not server.in_maintenance
         return Row(server, 0 if server.in_maintenance else open_, up, verified=up)
 
@@ -162,7 +175,7 @@ def _rows(names: tuple[str, ...], *, checked: bool = False) -> st.SearchStrategy
 
 _wanted = st.lists(
     st.builds(
-        lambda name, place, weight: Wanted(name, *place, check_port=7, weight=weight),
+        lambda name, place, weight: WantedServer(name, *place, check_port=7, weight=weight),
         st.sampled_from(_IDS),
         st.sampled_from(_PLACES),
         st.sampled_from((100, 50)),
@@ -171,9 +184,9 @@ _wanted = st.lists(
 ).map(tuple)
 
 
-@for_any(examples=300, rows=_rows(_IDS), wanted=_wanted, door=st.sampled_from((DOOR, GRPC)))
+@for_any(examples=300, rows=_rows(_IDS), wanted=_wanted, door=st.sampled_from((HTTP, GRPC)))
 def test_any_haproxy_comes_to_exactly_the_wanted_servers(
-    rows: dict[str, Row], wanted: tuple[Wanted, ...], door: Door
+    rows: dict[str, Row], wanted: tuple[WantedServer, ...], door: HaproxyBackend
 ) -> None:
     """Whoever is wanted serves at its address with its weight; nobody else is left."""
     model = Model(rows)
@@ -193,11 +206,11 @@ def test_any_haproxy_comes_to_exactly_the_wanted_servers(
 
 @for_any(examples=300, rows=_rows(_SLOTS, checked=True), wanted=_wanted)
 def test_any_placeholders_come_to_serve_the_wanted_instances(
-    rows: dict[str, Row], wanted: tuple[Wanted, ...]
+    rows: dict[str, Row], wanted: tuple[WantedServer, ...]
 ) -> None:
     """As many as there are slots; whoever has none is named; a slot is never added or deleted."""
     model, names = Model(rows), set(rows)
-    made = settle(model, DOOR, wanted, slots=True)
+    made = settle(model, HTTP, wanted, slots=True)
     assert set(model.rows) == names
     serving = [r.server for r in model.rows.values() if r.server.serves]
     assert len(serving) == min(len(names), len(wanted))
@@ -208,20 +221,20 @@ def test_any_placeholders_come_to_serve_the_wanted_instances(
     assert sorted((s.address, s.port) for s in serving) == homes
     assert all(s.server.in_maintenance for s in model.rows.values() if s.server not in serving)
     before = model.written
-    pass_once(model, DOOR, wanted, slots=True, remove=True)
+    pass_once(model, HTTP, wanted, slots=True, remove=True)
     assert model.written == before
 
 
 @for_any(examples=200, rows=_rows(_IDS), wanted=_wanted)
 def test_an_incomplete_view_takes_nobody_out(
-    rows: dict[str, Row], wanted: tuple[Wanted, ...]
+    rows: dict[str, Row], wanted: tuple[WantedServer, ...]
 ) -> None:
     """Who served still serves, whatever else is done."""
     model = Model(rows)
     served = {name for name, row in rows.items() if row.server.serves}
     names = set(rows)
     for _ in range(5):
-        pass_once(model, DOOR, wanted, slots=False, remove=False)
+        pass_once(model, HTTP, wanted, slots=False, remove=False)
     now = {name for name, row in model.rows.items() if row.server.serves}
     assert now == served | {one.instance_id for one in wanted}
     assert names <= set(model.rows)
@@ -229,29 +242,29 @@ def test_an_incomplete_view_takes_nobody_out(
 
 @for_any(examples=200, rows=_rows(_IDS), wanted=_wanted)
 def test_nobody_with_an_open_request_is_taken_out(
-    rows: dict[str, Row], wanted: tuple[Wanted, ...]
+    rows: dict[str, Row], wanted: tuple[WantedServer, ...]
 ) -> None:
     """A server that leaves is in maintenance only when it has no session."""
     model = Model(rows)
     staying = {one.instance_id for one in wanted}
     for _ in range(6):
         open_ = {n for n, r in model.rows.items() if r.sessions and not r.server.in_maintenance}
-        pass_once(model, DOOR, wanted, slots=False, remove=True)
+        pass_once(model, HTTP, wanted, slots=False, remove=True)
         for name in open_ - staying:
             assert not model.rows[name].server.in_maintenance
 
 
 def test_servers_whose_load_is_not_known_stay_in_drain() -> None:
     """Without a count nothing is taken out."""
-    drained = Server("fleet-0001", "10.0.0.1", 80, admin=8, check=6)
-    made = plan(DOOR, (), (drained,), {}, slots=False, remove=True)
+    drained = BackendServer("fleet-0001", "10.0.0.1", 80, admin=8, check=6)
+    made = plan(HTTP, (), (drained,), {}, slots=False, remove=True)
     assert made.orders == ()
     assert made.leaving == (drained,)
 
 
 def test_a_server_begins_closed() -> None:
     """The order of the commands is the gate."""
-    one = Wanted("fleet-0001", "::1", 80, 81, 100)
+    one = WantedServer("fleet-0001", "::1", 80, 81, 100)
     made = plan(GRPC, (one,), (), {}, slots=False, remove=True)
     assert [order.text for order in made.orders] == [
         "add server b/fleet-0001 [::1]:80 proto h2 check port 81 weight 100",
@@ -278,42 +291,46 @@ def test_ownership_goes_by_the_name() -> None:
 
 def test_weights_are_parts_of_the_slots_own() -> None:
     """100 stands for the whole weight that the operator gave the slot."""
-    slot = Server("triton-1", "0.0.0.0", 8000, admin=5, check=14, weight=10, initial_weight=10)
-    one = Wanted("fleet-0001", "10.0.0.1", 80, 80, 50)
-    made = plan(DOOR, (one,), (slot,), {}, slots=True, remove=True)
+    slot = BackendServer(
+        "triton-1", "0.0.0.0", 8000, admin=5, check=14, weight=10, initial_weight=10
+    )
+    one = WantedServer("fleet-0001", "10.0.0.1", 80, 80, 50)
+    made = plan(HTTP, (one,), (slot,), {}, slots=True, remove=True)
     assert made.orders[-1].text == "set server b/triton-1 weight 5"
 
 
 def test_a_slot_without_a_check_is_not_closed() -> None:
     """Nothing would ever open it again."""
-    slot = Server("triton-1", "10.0.0.1", 80, admin=5, check=0, weight=1, initial_weight=1)
-    one = Wanted("fleet-0001", "10.0.0.1", 80, 80, 100)
-    made = plan(DOOR, (one,), (slot,), {}, slots=True, remove=True)
+    slot = BackendServer("triton-1", "10.0.0.1", 80, admin=5, check=0, weight=1, initial_weight=1)
+    one = WantedServer("fleet-0001", "10.0.0.1", 80, 80, 100)
+    made = plan(HTTP, (one,), (slot,), {}, slots=True, remove=True)
     assert [order.text for order in made.orders] == ["set server b/triton-1 state ready"]
 
 
 def test_a_server_that_a_person_closed_is_not_declared_down() -> None:
     """It has proven itself; down, it would lose what it works on. One that just began has not."""
-    one = Wanted("fleet-0001", "10.0.0.1", 80, 80, 100)
-    closed = Server("fleet-0001", "10.0.0.1", 80, admin=0, check=6, weight=0, initial_weight=100)
+    one = WantedServer("fleet-0001", "10.0.0.1", 80, 80, 100)
+    closed = BackendServer(
+        "fleet-0001", "10.0.0.1", 80, admin=0, check=6, weight=0, initial_weight=100
+    )
     for since_s, orders in ((60, ["weight 100"]), (0, ["health down", "weight 100"])):
         shown = attrs.evolve(closed, state=2, unchanged_s=since_s)
-        made = plan(DOOR, (one,), (shown,), {}, slots=False, remove=True)
+        made = plan(HTTP, (one,), (shown,), {}, slots=False, remove=True)
         assert [o.text.partition("fleet-0001 ")[2] for o in made.orders] == orders
 
 
 def test_nobody_leaves_while_nobody_who_stays_works() -> None:
     """The last one that works is kept until the new one is up, where the caller has the time."""
-    old = Server(
+    old = BackendServer(
         "fleet-0001", "10.0.0.1", 80, admin=0, check=6, weight=100, initial_weight=100, state=2
     )
-    new = Server(
+    new = BackendServer(
         "fleet-0002", "10.0.0.1", 81, admin=0, check=6, weight=100, initial_weight=100, state=0
     )
-    wanted = (Wanted("fleet-0002", "10.0.0.1", 81, 81),)
+    wanted = (WantedServer("fleet-0002", "10.0.0.1", 81, 81),)
 
-    def made(*shown: Server, hold: bool) -> Plan:
-        return plan(DOOR, wanted, shown, {}, slots=False, remove=True, hold=hold)
+    def made(*shown: BackendServer, hold: bool) -> BackendPlan:
+        return plan(HTTP, wanted, shown, {}, slots=False, remove=True, hold=hold)
 
     assert made(old, new, hold=True).held == (old,)
     assert made(old, new, hold=True).orders == ()
@@ -323,5 +340,5 @@ def test_nobody_leaves_while_nobody_who_stays_works() -> None:
     assert [order.text for order in made(old, up, hold=True).orders] == [drain]
     dead = attrs.evolve(old, state=0)
     assert [order.text for order in made(dead, new, hold=True).orders] == [drain]
-    nobody = plan(DOOR, (), (old,), {}, slots=False, remove=True, hold=True)
+    nobody = plan(HTTP, (), (old,), {}, slots=False, remove=True, hold=True)
     assert [order.text for order in nobody.orders] == [drain]

@@ -12,11 +12,11 @@ from tarn.errors import ConfigErrors
 from tarn.testing.context import master_context
 from tarn.testing.fakes import FakeClock
 from tarn.testing.wait import until
-from tarn_plugins.discovery.haproxy import Settings, tarn_discoveries
-from tarn_plugins.discovery.haproxy.names import Names
-from tarn_plugins.discovery.haproxy.orders import Answer, Order, complaint
-from tarn_plugins.discovery.haproxy.shown import Load, loads_in, servers_in
-from tarn_plugins.discovery.haproxy.target import Target
+from tarn_plugins.discovery.haproxy import HaproxySettings, tarn_discoveries
+from tarn_plugins.discovery.haproxy.host_resolver import HostResolver
+from tarn_plugins.discovery.haproxy.runtime_commands import ExpectedReply, RuntimeCommand, complaint
+from tarn_plugins.discovery.haproxy.stats_parser import Load, loads_in, servers_in
+from tarn_plugins.discovery.haproxy.target import HaproxyTarget
 
 _STATE = """\
 1
@@ -68,25 +68,29 @@ def test_reads_loads() -> None:
 @pytest.mark.parametrize(
     ("good", "answer", "said"),
     [
-        (Answer.NOTHING, "", ""),
-        (Answer.NOTHING, "No such server.", "No such server."),
-        (Answer.ADDED, "New server registered.", ""),
-        (Answer.ADDED, "unknown keyword 'x'.", "unknown keyword 'x'."),
-        (Answer.ADDED, "", "no answer"),
-        (Answer.DELETED, "Server deleted.", ""),
-        (Answer.DELETED, "Server still has connections attached to it, cannot remove it.", ""),
+        (ExpectedReply.NOTHING, "", ""),
+        (ExpectedReply.NOTHING, "No such server.", "No such server."),
+        (ExpectedReply.ADDED, "New server registered.", ""),
+        (ExpectedReply.ADDED, "unknown keyword 'x'.", "unknown keyword 'x'."),
+        (ExpectedReply.ADDED, "", "no answer"),
+        (ExpectedReply.DELETED, "Server deleted.", ""),
         (
-            Answer.DELETED,
+            ExpectedReply.DELETED,
+            "Server still has connections attached to it, cannot remove it.",
+            "",
+        ),
+        (
+            ExpectedReply.DELETED,
             "Only servers in maintenance mode can be deleted.",
             "Only servers in maintenance mode can be deleted.",
         ),
-        (Answer.MOVED, "no need to change the addr, no need to change the port", ""),
-        (Answer.MOVED, "Invalid addr 'x'", "Invalid addr 'x'"),
+        (ExpectedReply.MOVED, "no need to change the addr, no need to change the port", ""),
+        (ExpectedReply.MOVED, "Invalid addr 'x'", "Invalid addr 'x'"),
     ],
 )
-def test_every_answer_is_read(good: Answer, answer: str, said: str) -> None:
+def test_every_answer_is_read(good: ExpectedReply, answer: str, said: str) -> None:
     """Only the words of a success are one."""
-    assert complaint(Order("s", "command", good), answer) == said
+    assert complaint(RuntimeCommand("s", "command", good), answer) == said
 
 
 class NameService:
@@ -109,7 +113,7 @@ class NameService:
 def test_addresses_are_never_looked_up() -> None:
     """They are brought to one form."""
     service = NameService()
-    found = Names(FakeClock(), service).find(["10.0.0.1", "FE80:0::1"], 0.0)
+    found = HostResolver(FakeClock(), service).find(["10.0.0.1", "FE80:0::1"], 0.0)
     assert found.addresses == {"10.0.0.1": "10.0.0.1", "FE80:0::1": "fe80::1"}
     assert service.asked == []
 
@@ -117,7 +121,7 @@ def test_addresses_are_never_looked_up() -> None:
 def test_a_name_is_asked_once_and_keeps_its_address() -> None:
     """Of several addresses the one given before is given again, whatever their order."""
     clock, service = FakeClock(), NameService()
-    names = Names(clock, service)
+    names = HostResolver(clock, service)
     service.answers["nm-1"] = ("10.0.0.1", "10.0.0.2")
     assert names.find(["nm-1", "nm-1"], 5).addresses == {"nm-1": "10.0.0.1"}
     assert names.find(["nm-1"], 5).addresses == {"nm-1": "10.0.0.1"}
@@ -137,7 +141,7 @@ def test_a_name_is_asked_once_and_keeps_its_address() -> None:
 def test_an_old_address_serves_while_the_name_service_is_away() -> None:
     """A name that had an address never loses it to a failure."""
     clock, service = FakeClock(), NameService()
-    names = Names(clock, service)
+    names = HostResolver(clock, service)
     service.answers["nm-1"] = ("10.0.0.1",)
     names.find(["nm-1"], 5)
     service.answers.clear()
@@ -150,7 +154,7 @@ def test_an_old_address_serves_while_the_name_service_is_away() -> None:
 def test_a_name_without_an_address_says_why_and_is_asked_again() -> None:
     """After a second, not sooner."""
     clock, service = FakeClock(), NameService()
-    names = Names(clock, service)
+    names = HostResolver(clock, service)
     assert names.find(["nope"], 5).missing == {"nope": "Name or service not known"}
     names.find(["nope"], 5)
     assert service.asked == ["nope"]
@@ -165,7 +169,7 @@ def test_a_hung_name_service_is_not_waited_for() -> None:
     service = NameService()
     service.answers["nm-1"] = ("10.0.0.1",)
     service.go_on.clear()
-    names = Names(FakeClock(), service)
+    names = HostResolver(FakeClock(), service)
     try:
         assert names.find(["nm-1"], 0.01).missing == {"nm-1": "no answer in 0.01 s"}
     finally:
@@ -180,11 +184,11 @@ def test_a_hung_name_service_is_not_waited_for() -> None:
     [
         ({}, "neither followers nor a socket"),
         ({"followers": ["lb1"], "socket": "/run/ha.sock"}, "followers and a socket"),
-        ({"followers": ["lb1", "a/b"]}, "'a/b' is no name of a follower"),
-        ({"socket": "ha.sock"}, "no absolute path"),
-        ({"socket": "/ha.sock", "backend": "a b"}, "no name of a backend"),
-        ({"socket": "/ha.sock", "grpc_backend": "a;b"}, "no name of a backend"),
-        ({"socket": "/ha.sock", "slots": "tri ton"}, "no beginning of a server's name"),
+        ({"followers": ["lb1", "a/b"]}, "'a/b' is not a valid follower name"),
+        ({"socket": "ha.sock"}, "not an absolute path"),
+        ({"socket": "/ha.sock", "backend": "a b"}, "not a valid HAProxy backend name"),
+        ({"socket": "/ha.sock", "grpc_backend": "a;b"}, "not a valid HAProxy backend name"),
+        ({"socket": "/ha.sock", "slots": "tri ton"}, "not a valid server-name prefix"),
         ({"socket": "/ha.sock", "check_interval_s": 0}, "check_interval_s"),
     ],
 )
@@ -196,13 +200,13 @@ def test_options_that_cannot_be_meant(options: dict[str, Any], words: str) -> No
 
 def test_options_become_a_target() -> None:
     """The cluster's name and largest size come from its spec."""
-    target = Settings(socket="/run/ha.sock", slots="triton-").target("fleet", 8)
-    assert target == Target(Path("/run/ha.sock"), slots="triton-", fleet="fleet", at_least=8)
+    target = HaproxySettings(socket="/run/ha.sock", slots="triton-").target("fleet", 8)
+    assert target == HaproxyTarget(Path("/run/ha.sock"), slots="triton-", fleet="fleet", at_least=8)
 
 
 def test_with_followers_the_master_publishes_nothing_itself(tmp_path: Path) -> None:
     """The agents' words arrive over HTTP, under their own names."""
-    settings = Settings(followers=("lb1",))
+    settings = HaproxySettings(followers=("lb1",))
     made = tarn_discoveries()["haproxy"].create(settings, master_context(tmp_path))
     made.reach(0.1)
     made.sync(DiscoveryView(Epoch(1, 1), 1, complete=True))

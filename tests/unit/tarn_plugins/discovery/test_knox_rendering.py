@@ -100,7 +100,7 @@ def test_no_user_and_no_password_is_invented():
     """Who authenticates is an example in a comment, marked as one."""
     text = files(HAPROXY)["topologies/triton.xml"]
     assert "users." not in text
-    assert "WHO AUTHENTICATES IS FOR YOU TO SAY" in text
+    assert "ADD YOUR AUTHENTICATION PROVIDER" in text
     assert all(one.role != "authentication" for one in topology(HAPROXY).providers)
 
 

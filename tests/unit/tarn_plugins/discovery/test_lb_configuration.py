@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tarn.errors import ConfigError
 from tarn_plugins.discovery.haproxy.config_command import config
-from tarn_plugins.discovery.haproxy.configuration import Settings, render
+from tarn_plugins.discovery.haproxy.configuration import HaproxyCfgSettings, render
 
 TEXTS = ("cluster", "address", "socket", "backend", "grpc_backend", "slot_prefix", "certificate")
 TEXTS += ("log", "user", "group")
@@ -24,7 +24,7 @@ ODD = st.text(alphabet=st.characters(codec="utf-8"), min_size=1) | st.text(
 def test_what_is_no_single_word_never_reaches_the_file(field: str, value: str) -> None:
     """HAProxy's own quoting, comments and variables have nothing to work on."""
     try:
-        Settings(**{field: value})
+        HaproxyCfgSettings(**{field: value})
     except ConfigError:
         return
     assert re.fullmatch(r"[A-Za-z0-9_./@+=*-]+", value)
@@ -53,32 +53,34 @@ def test_what_is_no_single_word_never_reaches_the_file(field: str, value: str) -
 def test_a_value_that_haproxy_would_refuse_is_refused_at_once(wrong: dict[str, object]) -> None:
     """With what would be right, before there is a file."""
     with pytest.raises(ConfigError) as raised:
-        Settings(**wrong)
+        HaproxyCfgSettings(**wrong)
     assert raised.value.right
 
 
 def test_an_inference_is_sent_again_only_where_no_connection_came_about() -> None:
     """Anything else could run it twice."""
-    lines = [line.strip() for line in render(Settings()).splitlines()]
+    lines = [line.strip() for line in render(HaproxyCfgSettings()).splitlines()]
     assert [line for line in lines if line.startswith("retry-on")] == ["retry-on conn-failure"]
 
 
 def test_both_doors_drop_what_only_tarn_says_to_itself() -> None:
     """X-TARN-User from outside would be believed."""
-    doors = re.findall(r"^frontend triton_(\w+)$", render(Settings()), re.MULTILINE)
+    doors = re.findall(r"^frontend triton_(\w+)$", render(HaproxyCfgSettings()), re.MULTILINE)
     assert doors == ["http", "grpc"]
-    assert render(Settings()).count("  http-request del-header X-TARN- -m beg\n") == 2
+    assert render(HaproxyCfgSettings()).count("  http-request del-header X-TARN- -m beg\n") == 2
 
 
 def test_the_file_names_the_agent_that_belongs_to_it() -> None:
     """Options that differ from the agent's own defaults are there to be copied."""
-    text = render(Settings(cluster="ocr", backend="b", grpc_backend="g", slots=2, slot_prefix="s-"))
+    text = render(
+        HaproxyCfgSettings(cluster="ocr", backend="b", grpc_backend="g", slots=2, slot_prefix="s-")
+    )
     command = (
         "tarn lb haproxy -c ocr --socket /var/run/haproxy.sock "
         "--backend b --grpc-backend g --slots s-"
     )
     assert f"#   {command}\n" in text
-    plain = render(Settings(grpc_port=0))
+    plain = render(HaproxyCfgSettings(grpc_port=0))
     assert "#   tarn lb haproxy --socket /var/run/haproxy.sock\n" in plain
     assert "triton_grpc" not in plain
 
@@ -90,7 +92,7 @@ def test_the_command_prints_what_render_returns(tmp_path: Path) -> None:
     options += ["--grpc-backend", "g", "--slots", "3", "--slot-prefix", "s", "--user", ""]
     options += ["--group", "lb", "--certificate", "/etc/lb.pem", "--log", "syslog"]
     wanted = render(
-        Settings(
+        HaproxyCfgSettings(
             cluster="ocr",
             address="10.0.0.1",
             http_port=80,

@@ -56,8 +56,8 @@ def test_both_parts_of_a_preemption_count() -> None:
     )
     found = dict(answers.preempted(message))
     assert sorted(found) == ["c1", "c2", "c3"]
-    assert "may take it" in found["c1"]
-    assert "takes it soon" in found["c2"]
+    assert "may soon take it away" in found["c1"]
+    assert "will soon take it away" in found["c2"]
 
 
 def test_no_preemption_is_no_preemption() -> None:

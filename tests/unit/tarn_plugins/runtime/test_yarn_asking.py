@@ -7,7 +7,7 @@ import pytest
 
 from tarn_plugins.runtime.yarn.hadoop import resource_manager as module
 from tarn_plugins.runtime.yarn.hadoop.handles import Handles
-from tarn_plugins.runtime.yarn.wire import Ask, Exchange, Shape
+from tarn_plugins.runtime.yarn.messages import Ask, Exchange, Shape
 
 ASK = Ask(1, Shape(1024, 1))
 

@@ -10,10 +10,10 @@ from unit.tarn_plugins.scaling.views import history, view
 from tarn.domain import Decision, FleetView, Limits, Unknown, Wish
 from tarn.plain import structure
 from tarn.testing.strategies import for_any
-from tarn_plugins.scaling.latency import Latency, Settings
+from tarn_plugins.scaling.latency import LatencyPolicy, LatencySettings
 
-POLICY = Latency(Settings())
-NOTHING = Unknown("no request ended since the last look")
+POLICY = LatencyPolicy(LatencySettings())
+NOTHING = Unknown("no request ended since the last sample")
 
 
 def size(fleet: FleetView) -> int:
@@ -165,7 +165,7 @@ def test_the_wish_does_not_creep_while_instances_start(
 
 def problems(**options: Any) -> list[str]:
     """Return what is wrong with the options, as a user reads it."""
-    return [p.found for p in structure(Settings, options, "scaling.options")[1]]
+    return [p.found for p in structure(LatencySettings, options, "scaling.options")[1]]
 
 
 def test_every_wrong_option_is_named_at_once() -> None:
@@ -183,6 +183,6 @@ def test_a_signal_that_is_no_duration_is_refused(signal: str) -> None:
     """With the policy that takes it."""
     (found,) = problems(signal=signal)
     assert found == (
-        f"scaling.options: signal = '{signal}' is no duration; queue_time, request_time and "
-        "latency_p95 are; for others there is 'use: target'"
+        f"scaling.options: signal = '{signal}' is not a duration; use queue_time, request_time "
+        "or latency_p95; for other signals there is 'use: target'"
     )

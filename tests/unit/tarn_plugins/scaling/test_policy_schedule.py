@@ -13,7 +13,7 @@ from tarn import plugins
 from tarn.domain import Choice, FleetView, Limits, Wish
 from tarn.plain import structure
 from tarn.testing.strategies import for_any
-from tarn_plugins.scaling.schedule import Schedule, Settings, Window
+from tarn_plugins.scaling.schedule import SchedulePolicy, ScheduleSettings, Window
 
 pytest.importorskip("cronsim", reason="pip install 'tarn-orchestrator[schedule]'")
 PARIS = ZoneInfo("Europe/Paris")
@@ -33,10 +33,10 @@ class Inner:
         return self.wish
 
 
-def policy(*windows: Window, inner: Inner | None = None, most: int | None = None) -> Schedule:
+def policy(*windows: Window, inner: Inner | None = None, most: int | None = None) -> SchedulePolicy:
     """Return a schedule in Paris."""
-    settings = Settings(windows or (OFFICE,), "Europe/Paris", most)
-    return Schedule(settings, inner or Inner())
+    settings = ScheduleSettings(windows or (OFFICE,), "Europe/Paris", most)
+    return SchedulePolicy(settings, inner or Inner())
 
 
 def paris(text: str, fold: int = 0) -> float:
@@ -49,7 +49,7 @@ def at(seconds: float, desired: int = 1) -> FleetView:
     return attrs.evolve(view(desired, limits=Limits(0, 20)), at=seconds)
 
 
-def wanted(some: Schedule, seconds: float) -> int | None:
+def wanted(some: SchedulePolicy, seconds: float) -> int | None:
     """Return the size that it wants at a time."""
     return some.wanted(at(seconds)).replicas
 
@@ -206,7 +206,7 @@ def test_its_own_answer_satisfies_it(size: int | None, desired: int, low: int) -
 
 def problems(**options: Any) -> list[str]:
     """Return what is wrong with the options, as a user reads it."""
-    return [p.found for p in structure(Settings, options, "scaling.options")[1]]
+    return [p.found for p in structure(ScheduleSettings, options, "scaling.options")[1]]
 
 
 def test_every_wrong_option_is_named_at_once() -> None:
@@ -274,4 +274,4 @@ def test_what_the_inner_policy_reads_is_read() -> None:
 
 def test_the_default_inner_policy_is_target() -> None:
     """The one that follows a load that comes and goes."""
-    assert Settings((OFFICE,)).inner == Choice("target")
+    assert ScheduleSettings((OFFICE,)).inner == Choice("target")

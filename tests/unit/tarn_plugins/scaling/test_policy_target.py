@@ -7,19 +7,19 @@ import pytest
 from hypothesis import strategies as st
 from unit.tarn_plugins.scaling.views import NOW_S, history, view
 
-from tarn.domain import FleetView, Known, Limits, State, Unknown, Wish
+from tarn.domain import FleetView, InstanceState, Known, Limits, Unknown, Wish
 from tarn.domain.capacity import NOTHING
 from tarn.plain import structure
 from tarn.testing.strategies import for_any
-from tarn_plugins.scaling.target import Settings, Target
+from tarn_plugins.scaling.target import TargetPolicy, TargetSettings
 
-OFFERED = Target(Settings(target=12))
-QUEUE_TIME = Target(Settings("queue_time", "20ms"))
+OFFERED = TargetPolicy(TargetSettings(target=12))
+QUEUE_TIME = TargetPolicy(TargetSettings("queue_time", "20ms"))
 loads = st.floats(0, 600)
 sizes = st.integers(0, 40)
 
 
-def size(policy: Target, fleet: FleetView) -> int:
+def size(policy: TargetPolicy, fleet: FleetView) -> int:
     """Return the size after the wish: no opinion keeps the present one."""
     replicas = policy.wanted(fleet).replicas
     return fleet.desired if replicas is None else replicas
@@ -68,11 +68,13 @@ def test_a_growth_is_urgent_when_replicas_are_beyond_their_share() -> None:
 def test_what_a_jump_buries_is_made_up_for() -> None:
     """Five of twelve ready ones do what came before the others started; small parts are borne."""
     wish = OFFERED.wanted(view(5, offered_load=144))
-    told = "offered_load is 144 (target 12 a replica), and 3.0 more while ready ones are full"
-    assert wish == Wish(15, f"{told} of what waits: 15 replicas", urgent=True)
+    told = "offered_load is 144 (target 12 a replica), and 3.0 more while the ready ones are full"
+    assert wish == Wish(15, f"{told} of waiting requests: 15 replicas", urgent=True)
     assert OFFERED.wanted(view(5, offered_load=90)).replicas == 8
     assert OFFERED.wanted(view(1, offered_load=108)).replicas == 9
-    assert Target(Settings("in_flight", 12)).wanted(view(5, in_flight=144)).replicas == 12
+    assert (
+        TargetPolicy(TargetSettings("in_flight", 12)).wanted(view(5, in_flight=144)).replicas == 12
+    )
 
 
 @for_any(load=loads, ready=st.integers(1, 9), started=st.integers(0, 40))
@@ -82,7 +84,7 @@ def test_what_started_meanwhile_buries_no_more(load: float, ready: int, started:
     now = view(first, min(first, ready + started), offered_load=load)
     late = tuple(
         attrs.evolve(i, requested_s=NOW_S - 25, ready_s=NOW_S - 1)
-        if place >= ready and i.state is State.READY
+        if place >= ready and i.state is InstanceState.READY
         else attrs.evolve(i, requested_s=min(i.requested_s, NOW_S - 25))
         for place, i in enumerate(now.instances)
     )
@@ -111,7 +113,7 @@ def test_what_is_no_number_is_not_reckoned_with() -> None:
 
 def test_a_window_takes_the_mean_and_panic_takes_the_newest() -> None:
     """A short peak is smoothed away, a load beyond all measure is not."""
-    smooth = Target(Settings(target=12, window_s=4.0))
+    smooth = TargetPolicy(TargetSettings(target=12, window_s=4.0))
     peak = history(view(3), offered_load=(12.0, 12.0, 12.0, 12.0, 48.0))
     wish = smooth.wanted(peak)
     assert wish.replicas == 2
@@ -148,10 +150,10 @@ def test_where_looks_are_far_apart_none_is_waited_for() -> None:
 
 def test_a_metric_of_triton_is_a_sum_unless_it_is_said_to_be_a_mean() -> None:
     """Any family's name will do; what it is cannot be read from it."""
-    waiting = Target(Settings("vllm:num_requests_waiting", 8))
+    waiting = TargetPolicy(TargetSettings("vllm:num_requests_waiting", 8))
     metrics = {"vllm:num_requests_waiting": 33.0}
     assert waiting.wanted(view(1, **metrics)).replicas == 5
-    cache = Target(Settings("vllm:gpu_cache_usage_perc", "80%", total=False))
+    cache = TargetPolicy(TargetSettings("vllm:gpu_cache_usage_perc", "80%", total=False))
     full = {"vllm:gpu_cache_usage_perc": 1.0, "in_flight": 3.0}
     wish = cache.wanted(view(4, **full))
     assert wish.replicas == 5
@@ -168,7 +170,7 @@ def climbing(per_s: float, start_s: float | None = 20.0, **asked: object) -> Wis
     if start_s is None:
         instances = tuple(attrs.evolve(i, adopted=True) for i in fleet.instances)
         fleet = attrs.evolve(fleet, instances=instances)
-    return Target(Settings(target=12, **asked)).wanted(fleet)  # type: ignore[arg-type]
+    return TargetPolicy(TargetSettings(target=12, **asked)).wanted(fleet)  # type: ignore[arg-type]
 
 
 def test_a_steady_growth_is_carried_forward_by_the_time_of_a_start() -> None:
@@ -216,7 +218,7 @@ def test_from_zero_to_what_the_waiting_requests_need() -> None:
 def test_what_starts_from_zero_is_not_asked_for_again() -> None:
     """The same forty, a moment later."""
     wish = OFFERED.wanted(view(4, ready=0, waiting=40))
-    assert wish == Wish(4, "40 requests wait (target 12 a replica): 4 replicas will do")
+    assert wish == Wish(4, "40 requests wait (target 12 a replica): 4 replicas are enough")
 
 
 def test_nobody_waits_and_nobody_serves() -> None:
@@ -237,7 +239,7 @@ def test_to_zero_only_where_it_is_allowed_and_nothing_is_offered() -> None:
 
 def test_the_last_replica_stays_while_anything_was_asked_for_lately() -> None:
     """To wake is dear: who asked a minute ago is likely to ask again."""
-    patient = Target(Settings(target=12, sleep_after_s=60.0))
+    patient = TargetPolicy(TargetSettings(target=12, sleep_after_s=60.0))
     served = history(view(1), in_flight=(3.0, *(0.0,) * 30), offered_load=(0.0,) * 31)
     assert patient.wanted(served).replicas == 1
     idle = history(view(1), in_flight=(3.0, *(0.0,) * 60), offered_load=(0.0,) * 61)
@@ -249,21 +251,21 @@ def test_next_to_nothing_is_nothing() -> None:
     fading = view(3, offered_load=1e-300, in_flight=1e-9)
     wish = OFFERED.wanted(fading)
     assert wish == Wish(0, "offered_load is 0 (target 12 a replica): 0 replicas")
-    nothing = Unknown("no request ended since the last look")
+    nothing = Unknown("no request ended since the last sample")
     idle = view(5, queue_time=nothing, in_flight=1e-9, requests_per_s=1e-300)
     assert QUEUE_TIME.wanted(idle).replicas == 0
 
 
 def test_a_quiet_gpu_is_no_proof_that_nobody_asks() -> None:
     """Zero utilization lets the fleet sleep only where nothing is in flight, as is known."""
-    gpu = Target(Settings("gpu_utilization", "60%"))
+    gpu = TargetPolicy(TargetSettings("gpu_utilization", "60%"))
     assert gpu.wanted(view(2, gpu_utilization=0)).replicas == 1
     assert gpu.wanted(view(2, gpu_utilization=0, in_flight=0)).replicas == 0
 
 
 def test_a_mean_over_no_requests_is_no_load() -> None:
     """Where nothing ended, waits or executes, there is no queue time, and none is needed."""
-    nothing = Unknown("no request ended since the last look")
+    nothing = Unknown("no request ended since the last sample")
     idle = view(5, limits=Limits(1, 9), queue_time=nothing, in_flight=0, requests_per_s=0)
     wish = QUEUE_TIME.wanted(idle)
     assert wish == Wish(1, "queue_time is 0 s (target 20 ms, 5 ready): 1 replica")
@@ -315,7 +317,7 @@ def test_a_fleet_that_lost_instances_is_not_shrunk_by_a_mean() -> None:
 @for_any(load=loads, more=loads, desired=sizes, ready=sizes)
 @pytest.mark.parametrize("policy", [OFFERED, QUEUE_TIME])
 def test_more_load_never_wants_fewer(
-    policy: Target, load: float, more: float, desired: int, ready: int
+    policy: TargetPolicy, load: float, more: float, desired: int, ready: int
 ) -> None:
     """Monotone, whatever is ready."""
 
@@ -348,7 +350,7 @@ def test_a_mean_that_falls_as_replicas_come_satisfies_it(load: float, desired: i
 @for_any(load=loads, ready=st.integers(1, 9), queues=st.lists(loads, max_size=6))
 @pytest.mark.parametrize("policy", [OFFERED, QUEUE_TIME])
 def test_the_wish_does_not_creep_while_instances_start(
-    policy: Target, load: float, ready: int, queues: list[float]
+    policy: TargetPolicy, load: float, ready: int, queues: list[float]
 ) -> None:
     """A queue that grows until they are there asks for nothing more than the first look did."""
     first = size(policy, view(ready, offered_load=load, queue_time=load / 1000, in_flight=1.0))
@@ -365,7 +367,7 @@ def test_the_wish_does_not_creep_while_instances_start(
 
 def problems(**options: Any) -> list[str]:
     """Return what is wrong with the options, as a user reads it."""
-    return [p.found for p in structure(Settings, options, "scaling.options")[1]]
+    return [p.found for p in structure(TargetSettings, options, "scaling.options")[1]]
 
 
 def test_every_wrong_option_is_named_at_once() -> None:
@@ -424,7 +426,7 @@ def test_a_short_burst_proves_nothing() -> None:
 
 def test_a_lower_target_than_that_of_a_full_replica_stays() -> None:
     """Who wants more room than three quarters gets it."""
-    roomy = Target(Settings(target=4))
+    roomy = TargetPolicy(TargetSettings(target=4))
     told = "offered_load is 16 (target 4 a replica): 4 replicas"
     assert roomy.wanted(full(1, 16.0)).reason == told
 

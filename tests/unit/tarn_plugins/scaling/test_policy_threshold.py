@@ -9,15 +9,15 @@ from unit.tarn_plugins.scaling.views import view
 from tarn.domain import FleetView, Limits, Unknown, Wish
 from tarn.plain import structure
 from tarn.testing.strategies import for_any
-from tarn_plugins.scaling.threshold import Settings, Threshold, tarn_scaling_policies
+from tarn_plugins.scaling.threshold import ThresholdPolicy, ThresholdSettings, tarn_scaling_policies
 
-BOTH = Threshold(Settings())
-GPU = Threshold(Settings("gpu_util"))
-QUEUE = Threshold(Settings("queue_depth"))
+BOTH = ThresholdPolicy(ThresholdSettings())
+GPU = ThresholdPolicy(ThresholdSettings("gpu_util"))
+QUEUE = ThresholdPolicy(ThresholdSettings("queue_depth"))
 SILENT = Unknown("no nv_gpu_utilization: a CPU build?")
 
 
-def size(policy: Threshold, fleet: FleetView) -> int:
+def size(policy: ThresholdPolicy, fleet: FleetView) -> int:
     """Return the size after the wish: no opinion keeps the present one."""
     wanted = policy.wanted(fleet).replicas
     return fleet.desired if wanted is None else wanted
@@ -128,7 +128,7 @@ def test_the_last_replica_goes_only_where_the_fleet_may_sleep_and_nobody_asks() 
 @for_any(load=st.floats(0, 1), more=st.floats(0, 1), desired=st.integers(0, 40))
 @pytest.mark.parametrize("policy", [BOTH, GPU, QUEUE])
 def test_more_load_never_wants_fewer(
-    policy: Threshold, load: float, more: float, desired: int
+    policy: ThresholdPolicy, load: float, more: float, desired: int
 ) -> None:
     """Monotone, also while some start."""
     for ready in {desired, desired // 2}:
@@ -172,7 +172,7 @@ def test_where_nothing_is_ready_a_queue_is_asked_for_once(waiting: int, desired:
 
 def problems(**options: Any) -> list[str]:
     """Return what is wrong with the options, as a user reads it."""
-    return [p.found for p in structure(Settings, options, "scaling.options")[1]]
+    return [p.found for p in structure(ThresholdSettings, options, "scaling.options")[1]]
 
 
 def test_every_wrong_option_is_named_at_once() -> None:

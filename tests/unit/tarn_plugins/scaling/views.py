@@ -2,7 +2,7 @@
 
 import attrs
 
-from tarn.domain import FleetView, Instance, Known, Limits, Sample, State
+from tarn.domain import FleetView, Instance, InstanceState, Known, Limits, Sample
 
 NOW_S = 1000.0
 
@@ -21,8 +21,8 @@ def view(
     The ready ones took 20 s to start; those that start were asked for at *asked_s*.
     """
     ready = desired if ready is None else ready
-    there = [instance(n, State.READY, 0.0) for n in range(1, ready + 1)]
-    coming = [instance(n, State.STARTING, asked_s) for n in range(ready + 1, desired + 1)]
+    there = [instance(n, InstanceState.READY, 0.0) for n in range(1, ready + 1)]
+    coming = [instance(n, InstanceState.STARTING, asked_s) for n in range(ready + 1, desired + 1)]
     return FleetView(
         NOW_S,
         desired,
@@ -33,9 +33,9 @@ def view(
     )
 
 
-def instance(number: int, state: State, requested_s: float) -> Instance:
+def instance(number: int, state: InstanceState, requested_s: float) -> Instance:
     """Return one of the fleet."""
-    ready_s = requested_s + 20 if state is State.READY else None
+    ready_s = requested_s + 20 if state is InstanceState.READY else None
     return Instance(
         f"w-{number:04d}", "aaaaaaaaaaaa", state, requested_s=requested_s, ready_s=ready_s
     )

@@ -11,7 +11,7 @@ import pytest
 from tarn.domain import Secret
 from tarn.errors import ConfigError, ProviderError, ProviderMissingError, TimedOutError
 from tarn.testing.context import client_context
-from tarn_plugins.secrets.jceks.java import Java
+from tarn_plugins.secrets.jceks.java import KeystoreProcess
 
 TELLS = """
 import json, os, sys
@@ -20,19 +20,19 @@ print(json.dumps({"answer": [sys.argv[1:], dict(os.environ), order]}))
 """
 
 
-def java(tmp_path: Path, script: str, patience_s: float = 30.0, **environ: str) -> Java:
+def java(tmp_path: Path, script: str, patience_s: float = 30.0, **environ: str) -> KeystoreProcess:
     context = client_context(tmp_path)
     context = attrs.evolve(context, environ={**context.environ, **environ})
-    return Java(context, None, None, ("PW",), patience_s, (sys.executable, "-c", script))
+    return KeystoreProcess(context, None, None, ("PW",), patience_s, (sys.executable, "-c", script))
 
 
-def refusal(tmp_path: Path, **told: str) -> Java:
+def refusal(tmp_path: Path, **told: str) -> KeystoreProcess:
     parts = {"kind": "provider", "found": "f", "code": "TARN-3744", "right": "", "next_step": ""}
     answer = json.dumps({"error": {**parts, **told}})
     return java(tmp_path, f"import sys; sys.stdin.read(); print({answer!r})")
 
 
-def ask(one: Java, **parts: Any) -> Any:
+def ask(one: KeystoreProcess, **parts: Any) -> Any:
     return one.ask("write", "hdfs:///x", Secret("pw-canary"), value="canary", **parts)
 
 

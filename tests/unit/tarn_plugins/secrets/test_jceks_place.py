@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tarn_plugins.secrets.jceks import Settings
-from tarn_plugins.secrets.jceks.place import File, Remote, place
+from tarn_plugins.secrets.jceks import JceksSettings
+from tarn_plugins.secrets.jceks.place import HadoopKeystore, LocalKeystore, place
 
 PATHS = st.lists(st.text("abz09._-", min_size=1).filter(lambda t: t.strip(".")), min_size=1)
 
@@ -15,19 +15,19 @@ PATHS = st.lists(st.text("abz09._-", min_size=1).filter(lambda t: t.strip(".")),
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("/etc/hf.jceks", File(Path("/etc/hf.jceks"))),
-        ("file:///etc/hf.jceks", File(Path("/etc/hf.jceks"))),
-        ("localjceks://file/etc/hf.jceks", File(Path("/etc/hf.jceks"))),
-        ("jceks://file/etc/hf.jceks", File(Path("/etc/hf.jceks"))),
-        ("hdfs:///u/hf.jceks", Remote("hdfs:///u/hf.jceks")),
-        ("hdfs://nn:8020/u/hf.jceks", Remote("hdfs://nn:8020/u/hf.jceks")),
-        ("jceks://hdfs/u/hf.jceks", Remote("hdfs:///u/hf.jceks")),
-        ("jceks://hdfs@nn:8020/u/hf.jceks", Remote("hdfs://nn:8020/u/hf.jceks")),
-        ("jceks://s3a@bucket/hf.jceks", Remote("s3a://bucket/hf.jceks")),
-        ("jceks://abfs@box@acc.net/hf.jceks", Remote("abfs://box@acc.net/hf.jceks")),
+        ("/etc/hf.jceks", LocalKeystore(Path("/etc/hf.jceks"))),
+        ("file:///etc/hf.jceks", LocalKeystore(Path("/etc/hf.jceks"))),
+        ("localjceks://file/etc/hf.jceks", LocalKeystore(Path("/etc/hf.jceks"))),
+        ("jceks://file/etc/hf.jceks", LocalKeystore(Path("/etc/hf.jceks"))),
+        ("hdfs:///u/hf.jceks", HadoopKeystore("hdfs:///u/hf.jceks")),
+        ("hdfs://nn:8020/u/hf.jceks", HadoopKeystore("hdfs://nn:8020/u/hf.jceks")),
+        ("jceks://hdfs/u/hf.jceks", HadoopKeystore("hdfs:///u/hf.jceks")),
+        ("jceks://hdfs@nn:8020/u/hf.jceks", HadoopKeystore("hdfs://nn:8020/u/hf.jceks")),
+        ("jceks://s3a@bucket/hf.jceks", HadoopKeystore("s3a://bucket/hf.jceks")),
+        ("jceks://abfs@box@acc.net/hf.jceks", HadoopKeystore("abfs://box@acc.net/hf.jceks")),
     ],
 )
-def test_a_place_is_understood(text: str, expected: File | Remote) -> None:
+def test_a_place_is_understood(text: str, expected: LocalKeystore | HadoopKeystore) -> None:
     """Paths, URIs, and the names of providers that `hadoop credential` takes."""
     assert place(text) == expected
 
@@ -38,16 +38,16 @@ def test_a_provider_means_the_file_that_it_was_made_of(
 ) -> None:
     """What Hadoop is told, and what was written, are one place."""
     written = place(f"{scheme}://{authority}/{'/'.join(parts)}")
-    assert isinstance(written, Remote)
+    assert isinstance(written, HadoopKeystore)
     assert place(written.provider) == written
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "no whole path"),
-        ("hf.jceks", "no whole path"),
-        ("/etc/", "no whole path"),
+        ("", "not an absolute path"),
+        ("hf.jceks", "not an absolute path"),
+        ("/etc/", "not an absolute path"),
         ("bcfks://hdfs/x", "BCFKS"),
         ("localbcfks://file/x", "BCFKS"),
         ("user:///", "credentials of one process"),
@@ -55,7 +55,7 @@ def test_a_provider_means_the_file_that_it_was_made_of(
         ("hdfs://nn:8020/dir/", "names no file"),
         ("jceks://hdfs", "names no file"),
         ("HDFS 1://x/y", "no scheme"),
-        ("https://me:hunter2@nn/x", "has a password in it"),
+        ("https://me:hunter2@nn/x", "contains a password"),
     ],
 )
 def test_what_is_no_place_is_refused(text: str, said: str) -> None:
@@ -68,6 +68,6 @@ def test_what_is_no_place_is_refused(text: str, said: str) -> None:
 @pytest.mark.parametrize("password", ["hunter2", "file:", "env:", "", "file:etc/pw"])
 def test_a_password_is_a_place_and_never_the_password(password: str) -> None:
     """Somebody may write the password itself there: it is not repeated."""
-    with pytest.raises(ValueError, match="right would be") as caught:
-        Settings("/etc/hf.jceks", password=password)
+    with pytest.raises(ValueError, match="; use ") as caught:
+        JceksSettings("/etc/hf.jceks", password=password)
     assert "hunter2" not in str(caught.value)

@@ -69,7 +69,7 @@ def test_says_where_the_punctuation_is_wrong(text: str, line: int, column: int, 
 
 def test_a_text_of_a_million_braces_ends() -> None:
     """Protobuf's own parser would overflow the stack on it."""
-    with pytest.raises(Broken, match=f"more than {DEEPEST} messages"):
+    with pytest.raises(Broken, match=f"nested more than {DEEPEST} deep"):
         read("a{" * 500_000)
 
 
@@ -110,15 +110,15 @@ def test_reads_strings_and_numbers_as_protobuf_does(
         ("max_batchsize: 1", "Did you mean 'max_batch_size'?"),
         ("maxBatchSize: 1", "Did you mean 'max_batch_size'?"),
         ("zzz: 1", "Remove it, or see Triton's model_config.proto."),
-        ("input { data_type: FP32 }", "Right would be TYPE_FP32."),
-        ('input { data_type: "TYPE_FP32" }', "Right would be TYPE_FP32."),
-        ("instance_group { kind: GPU }", "Right would be KIND_GPU."),
-        ("max_batch_size: 4.5", "Right would be a whole number from -2147483648 to 2147483647."),
+        ("input { data_type: FP32 }", "Expected TYPE_FP32."),
+        ('input { data_type: "TYPE_FP32" }', "Expected TYPE_FP32."),
+        ("instance_group { kind: GPU }", "Expected KIND_GPU."),
+        ("max_batch_size: 4.5", "Expected a whole number from -2147483648 to 2147483647."),
         ("max_batch_size: 3000000000", "from -2147483648 to 2147483647."),
-        ("name: ocr", 'Right would be "ocr", in quotes.'),
-        ("input: 4", "Right would be input { … }."),
-        ("name { }", "Right would be name: VALUE."),
-        ("model_transaction_policy { decoupled: yes }", "Right would be true or false."),
+        ("name: ocr", 'Expected "ocr", in quotes.'),
+        ("input: 4", "Expected input { … }."),
+        ("name { }", "Expected name: VALUE."),
+        ("model_transaction_policy { decoupled: yes }", "Expected true or false."),
         ("dynamic_batching { priority_levels: -1 }", "from 0 to"),
     ],
 )

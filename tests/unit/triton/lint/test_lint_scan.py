@@ -11,7 +11,7 @@ from tarn.domain.lint import (
     Entry,
     Kind,
     LintFinding,
-    Place,
+    Location,
     Rename,
     Repository,
     printable,
@@ -102,7 +102,7 @@ def test_a_rule_that_raises_becomes_a_finding_and_the_others_are_heard(tmp_path:
         raise RuntimeError("no such luck")
 
     def warns(_repository: Repository):
-        yield LintFinding("ACME-7", Place("ocr"), "is ours")
+        yield LintFinding("ACME-7", Location("ocr"), "is ours")
 
     rules = {"acme:bad": LintRule("bad", "", fails), "acme:good": LintRule("good", "", warns)}
     findings = lint.findings(look(write(tmp_path, ocr__1__model_py="")), rules)
@@ -168,7 +168,7 @@ def test_a_name_that_is_taken_is_not_overwritten(tmp_path: Path) -> None:
 
 def test_two_repairs_of_one_place_are_one() -> None:
     """The first counts; repairs of other places are kept, the last first."""
-    finding = LintFinding("ACME-1", Place("f"), "x")
+    finding = LintFinding("ACME-1", Location("f"), "x")
     edits = [Edit("f", 0, 4), Edit("f", 2, 6), Edit("f", 8, 9)]
     repairs = lint.gather([attrs.evolve(finding, repair=edit) for edit in edits])
     assert repairs.edits == {"f": (edits[2], edits[0])}

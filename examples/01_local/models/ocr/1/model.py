@@ -127,7 +127,7 @@ def _grow(box: Box) -> Box:
 
 
 def _join(boxes: list[Box]) -> list[Box]:
-    """Make one box of words that stand beside one another; the gap is at most a line's height."""
+    """Make one box of words that stand next to one another; the gap is at most a line's height."""
     lines: list[Box] = []
     for box in sorted(boxes):
         left, top, right, bottom = box

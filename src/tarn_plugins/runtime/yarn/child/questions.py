@@ -9,7 +9,7 @@ from typing import Any
 
 import attrs
 
-from tarn.domain.brought import CLIENT_CA, SPEC, STAGED, TEST_REQUESTS, TLS_CA
+from tarn.domain.master_files import CLIENT_CA, SPEC, STAGED, TEST_REQUESTS, TLS_CA
 from tarn.errors import LaunchError, NotFoundError, ProviderError, TarnError
 from tarn.interfaces import Staged
 from tarn.java import describe, hadoop_classpath, java_home, jvm, kerberos_options
@@ -17,11 +17,11 @@ from tarn.release import version
 from tarn_plugins.runtime.yarn import keytab, tokens
 from tarn_plugins.runtime.yarn.client import packed, submission
 from tarn_plugins.runtime.yarn.client.cluster import Hadoop
-from tarn_plugins.runtime.yarn.client.logs import Books
+from tarn_plugins.runtime.yarn.client.logs import LogCache
 from tarn_plugins.runtime.yarn.client.ref import FETCHED
 from tarn_plugins.runtime.yarn.client.reports import (
     APPLICATION_TYPE,
-    Report,
+    ApplicationReport,
     alive,
     cluster_tag,
     newest,
@@ -32,9 +32,9 @@ from tarn_plugins.runtime.yarn.hadoop import credentials, web
 from tarn_plugins.runtime.yarn.keytab import Renewal
 from tarn_plugins.runtime.yarn.launch import run_script
 from tarn_plugins.runtime.yarn.layout import Layout
+from tarn_plugins.runtime.yarn.messages import FileEntry, LocalFile, Submitted
 from tarn_plugins.runtime.yarn.probe.applications import Applications
 from tarn_plugins.runtime.yarn.staging import Staging
-from tarn_plugins.runtime.yarn.wire import FileEntry, LocalFile, Submitted
 
 __all__ = ["Questions"]
 
@@ -48,8 +48,9 @@ _USER = "HADOOP_USER_NAME"
 _NO_SECRETS = frozenset({SPEC, STAGED, TEST_REQUESTS, TLS_CA, CLIENT_CA, "yarn.json"})
 """Of what the master alone may read."""
 _IN_CLEAR = (
-    "Hadoop's own protocol is not encrypted here (hadoop.rpc.protection is not privacy): who can "
-    "read this network sees the keytab on its way to the ResourceManager and to the master's node"
+    "Hadoop's own protocol is not encrypted here (hadoop.rpc.protection is not privacy): "
+    "everybody who can read this network sees the keytab on its way to the ResourceManager and "
+    "to the master's node"
 )
 _QUESTIONS = frozenset(
     {
@@ -58,7 +59,7 @@ _QUESTIONS = frozenset(
         "environment",
         "find",
         "kill",
-        "land",
+        "overview",
         "last",
         "put",
         "logged",
@@ -80,7 +81,7 @@ class Questions:
     def __init__(self) -> None:
         self._hadoop: Hadoop | None = None
         self._probes: Applications | None = None
-        self._logs = Books(self._at)
+        self._logs = LogCache(self._at)
 
     def close(self) -> None:
         """End what no client waits for any more."""
@@ -90,7 +91,7 @@ class Questions:
     def answer(self, question: str, parts: Mapping[str, Any]) -> Any:
         """Return what the method named *question* returns."""
         if question not in _QUESTIONS:
-            raise ProviderError("yarn", f"'{question}' is no question")
+            raise ProviderError("yarn", f"'{question}' is not a known question")
         try:
             return getattr(self, question)(**parts)
         except TarnError:
@@ -124,15 +125,15 @@ class Questions:
         login = None if kerberos is None else (kerberos[0], kerberos[1])
         self._hadoop = Hadoop(staging, environ, login)
 
-    def land(self, repository: str | None, serve: list[str]) -> Any:
+    def overview(self, repository: str | None, serve: list[str]) -> Any:
         """Return what a check needs to know: `checks.Land`."""
-        return attrs.asdict(self._at().land(repository, serve))
+        return attrs.asdict(self._at().overview(repository, serve))
 
     def survey(self, **asked: Any) -> Any:
         """Return what `tarn doctor` looks at: `doctor.survey.Survey`; *asked*: `looking.Asked`."""
         from tarn_plugins.runtime.yarn.doctor import looking  # noqa: PLC0415 (only a doctor needs it)
 
-        return attrs.asdict(looking.look(self._at(), looking.Asked(**asked)))
+        return attrs.asdict(looking.look(self._at(), looking.SurveyScope(**asked)))
 
     def report(self, application_id: str) -> Any:
         """Return the application with its attempts; None: YARN does not know it."""
@@ -153,7 +154,7 @@ class Questions:
         return None if found is None else self.report(found.application_id)
 
     def kill(self, application_id: str, why: str) -> None:
-        """Ask the RM to end an application; one that is over, or unknown, is no error."""
+        """Ask the RM to end an application; one that is over, or unknown, is not an error."""
         report = self._at().report(application_id)
         if report is not None and alive(report):
             self._at().kill(application_id, why)
@@ -171,7 +172,7 @@ class Questions:
         return base64.b64encode(data).decode()
 
     def logs(self, **parts: Any) -> bool:
-        """Write a log into a file; False: there is none. See `Books.write`."""
+        """Write a log into a file; False: there is none. See `LogCache.write`."""
         return self._logs.write(**parts)
 
     def logged(self, application_id: str) -> Any:
@@ -230,7 +231,7 @@ class Questions:
             log_bytes: A log of the master is moved aside beyond.
         """
         hadoop, name = self._at(), str(order["name"])
-        whole = submission.Order(
+        whole = submission.SubmissionRequest(
             **order,
             tags=("tarn", cluster_tag(hadoop.user, name)),
             command=run_script.MASTER_COMMAND,
@@ -275,7 +276,11 @@ class Questions:
         return {**found, "yarn.json": _json(submitted)}
 
     def _hand_over(
-        self, context: Any, whole: submission.Order, places: list[LocalFile], collected: Any
+        self,
+        context: Any,
+        whole: submission.SubmissionRequest,
+        places: list[LocalFile],
+        collected: Any,
     ) -> None:
         hadoop = self._at()
         try:
@@ -308,7 +313,7 @@ class Questions:
             proxy_proves=apart and all(hadoop.web.proves(url) for url in proxies),
         )
 
-    def _tagged(self, name: str) -> tuple[Report, ...]:
+    def _tagged(self, name: str) -> tuple[ApplicationReport, ...]:
         hadoop = self._at()
         return hadoop.tagged(APPLICATION_TYPE, cluster_tag(hadoop.user, name))
 
@@ -387,7 +392,7 @@ def _not_public(layout: Layout, tokens_end_at: float | None) -> str:
     else:
         until = f" after {tokens.day(tokens_end_at)}, when no token can be renewed any more"
     return (
-        f"{layout.public} is not readable by everybody through all its directories, so a lost "
-        f"master cannot be started again{until}; set runtime.options.staging to a shared directory "
-        "(mode 1777) whose parents everybody may pass"
+        f"not everybody can read {layout.public} through all its parent directories, so a lost "
+        f"master cannot be started again{until}; set runtime.options.staging to a shared "
+        "directory (mode 1777) whose parents everybody may pass"
     )

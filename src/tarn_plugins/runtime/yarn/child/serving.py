@@ -1,8 +1,8 @@
 """The process that holds the JVM for a client; `deployer` starts it as a module.
 
 It answers lines of JSON from standard input on standard output, one after another, and ends when
-its input is closed, or after a minute without a question (exit code 0: none was lost). Whatever
-else would be written to standard output, by Java too, goes to standard error.
+its input is closed, or after a minute without a question (exit code 0: none was lost). All
+else that would be written to standard output, by Java too, goes to standard error.
 """
 
 import json
@@ -17,13 +17,13 @@ from tarn.errors import ProviderError, TarnError
 from tarn.java import leave
 from tarn_plugins.runtime.yarn.client.failures import pack
 
-__all__ = ["Answering", "main", "serve"]
+__all__ = ["QuestionServer", "main", "serve"]
 
 IDLE_S = 60.0
 _CHUNK = 65536
 
 
-class Answering(Protocol):
+class QuestionServer(Protocol):
     """Answers questions by name."""
 
     def answer(self, question: str, parts: Mapping[str, Any]) -> Any:
@@ -35,7 +35,7 @@ class Answering(Protocol):
         ...
 
 
-def serve(reading: int, writing: int, answering: Answering, idle_s: float = IDLE_S) -> None:
+def serve(reading: int, writing: int, answering: QuestionServer, idle_s: float = IDLE_S) -> None:
     """Answer lines from descriptor *reading* on *writing* until its end, or a silence."""
     for line in _lines(reading, idle_s):
         message = json.loads(line)
@@ -45,7 +45,7 @@ def serve(reading: int, writing: int, answering: Answering, idle_s: float = IDLE
             view = view[os.write(writing, view) :]
 
 
-def _reply(answering: Answering, question: str, parts: Mapping[str, Any]) -> dict[str, Any]:
+def _reply(answering: QuestionServer, question: str, parts: Mapping[str, Any]) -> dict[str, Any]:
     try:
         return {"answer": answering.answer(question, parts)}
     except TarnError as error:
@@ -53,7 +53,7 @@ def _reply(answering: Answering, question: str, parts: Mapping[str, Any]) -> dic
     except Exception as error:  # noqa: BLE001 (the asker must hear of it, whatever it is)
         # Not its text: it may hold anything. The trace names places only.
         traceback.print_tb(error.__traceback__)
-        found = f"'{question}' failed by {type(error).__name__}, which is a fault of TARN"
+        found = f"'{question}' failed by {type(error).__name__}, which is a bug in TARN"
         return {"error": pack(ProviderError("yarn", found))}
 
 

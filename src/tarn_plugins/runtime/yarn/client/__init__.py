@@ -1,1 +1,1 @@
-"""The client's side: the deployer, its door to the child with the JVM, what that child reads."""
+"""The client's side: the deployer, its child with the JVM, and what that child reads."""

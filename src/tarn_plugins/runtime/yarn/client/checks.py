@@ -1,7 +1,7 @@
 """What would keep a cluster from starting on this YARN, found before anything starts. Pure.
 
 Each rule stands here once: `findings` asks those that a start waits for, and `tarn doctor` asks
-each of them beside what only it looks at.
+each of them besides what only it looks at.
 """
 
 from collections.abc import Iterator
@@ -11,23 +11,23 @@ from tarn.domain import ClusterSpec
 from tarn.errors import TarnError
 from tarn.interfaces import Finding
 from tarn.triton import settings
-from tarn_plugins.runtime.yarn.client.land import (
+from tarn_plugins.runtime.yarn.client.overview import (
     MEMORY,
     VCORES,
     Amounts,
-    Land,
-    Node,
     Queue,
+    YarnNode,
+    YarnOverview,
+    amounts_text,
     listed,
-    shown,
 )
 from tarn_plugins.runtime.yarn.environment import INTERPRETER
 
 __all__ = [
     "IN_RM",
     "IN_TYPES",
-    "Land",
     "Queue",
+    "YarnOverview",
     "accelerators",
     "attempts",
     "enough_nodes",
@@ -50,20 +50,22 @@ IN_TYPES = "in resource-types.xml (or yarn-site.xml) of the ResourceManager, and
 _IN_QUEUES = "in capacity-scheduler.xml of the ResourceManager, then `yarn rmadmin -refreshQueues`"
 
 
-def findings(spec: ClusterSpec, queue: str, python: str, land: Land) -> Iterator[Finding]:
+def findings(
+    spec: ClusterSpec, queue: str, python: str, overview: YarnOverview
+) -> Iterator[Finding]:
     """Yield everything that this YARN has against *spec*."""
     yield from settings.findings(spec, spec.triton.bind or "")
-    yield from queue_use(queue, land)
-    yield from sizes(spec, land)
-    yield from accelerators(spec, land)
-    yield from nodes(spec, queue, land)
-    yield from enough_nodes(spec, queue, land)
-    yield from label_access(spec, queue, land)
-    yield from attempts(spec, land)
-    yield from staging_written(land.staging, land.staging_problem)
+    yield from queue_use(queue, overview)
+    yield from sizes(spec, overview)
+    yield from accelerators(spec, overview)
+    yield from nodes(spec, queue, overview)
+    yield from enough_nodes(spec, queue, overview)
+    yield from label_access(spec, queue, overview)
+    yield from attempts(spec, overview)
+    yield from staging_written(overview.staging, overview.staging_problem)
     yield from python_path(python)
-    yield from placement(spec, land)
-    yield from land.repository
+    yield from placement(spec, overview)
+    yield from overview.repository
 
 
 def from_error(error: TarnError) -> Finding:
@@ -89,17 +91,18 @@ def master_ask(spec: ClusterSpec) -> Amounts:
     return {MEMORY: spec.master.memory_mib, VCORES: spec.master.vcores}
 
 
-def queue_use(name: str, land: Land) -> Iterator[Finding]:
+def queue_use(name: str, overview: YarnOverview) -> Iterator[Finding]:
     """Yield why this user's applications cannot be submitted to the queue *name*."""
     where = f"runtime.options.queue = '{name}'"
-    queue = land.queue(name)
-    usable = sorted(q.name for q in land.queues if q.running and q.may_submit)
+    queue = overview.queue(name)
+    usable = sorted(q.name for q in overview.queues if q.running and q.may_submit)
     step = (
         f"Use one of these: {', '.join(usable)}"
         if usable
-        else f"No queue takes applications of {land.user or 'this user'}: ask YARN's administrator"
+        else f"No queue takes applications of {overview.user or 'this user'}: "
+        "ask YARN's administrator"
     )
-    if not land.queues:
+    if not overview.queues:
         return  # the RM showed none, so nothing is known
     if queue is None:
         yield Finding("TARN-3133", where, "there is no such leaf queue", step)
@@ -110,14 +113,14 @@ def queue_use(name: str, land: Land) -> Iterator[Finding]:
         )
     elif not queue.may_submit:
         have = (
-            f"{land.user} added to yarn.scheduler.capacity.{queue.name}.acl_submit_applications "
-            f"{_IN_QUEUES}"
+            f"{overview.user} added to yarn.scheduler.capacity.{queue.name}"
+            f".acl_submit_applications {_IN_QUEUES}"
         )
-        found = f"{land.user} may not submit applications to it"
+        found = f"{overview.user} may not submit applications to it"
         yield Finding("TARN-3133", where, found, f"{step}, or have {have}")
 
 
-def sizes(spec: ClusterSpec, land: Land) -> Iterator[Finding]:
+def sizes(spec: ClusterSpec, overview: YarnOverview) -> Iterator[Finding]:
     """Yield which memory and vcores are more than YARN puts into one container.
 
     Where no node has as much, `nodes` says it: no property would help.
@@ -130,8 +133,8 @@ def sizes(spec: ClusterSpec, land: Land) -> Iterator[Finding]:
         ("master.vcores", VCORES, spec.master.vcores, ""),
     )
     for key, kind, wanted, unit in asked:
-        most = land.maximum.get(kind)
-        if most is None or wanted <= most or _beyond_nodes(kind, wanted, land):
+        most = overview.maximum.get(kind)
+        if most is None or wanted <= most or _beyond_nodes(kind, wanted, overview):
             continue
         name = {MEMORY: "mb", VCORES: "vcores"}[kind]
         yield Finding(
@@ -143,14 +146,14 @@ def sizes(spec: ClusterSpec, land: Land) -> Iterator[Finding]:
         )
 
 
-def accelerators(spec: ClusterSpec, land: Land) -> Iterator[Finding]:
+def accelerators(spec: ClusterSpec, overview: YarnOverview) -> Iterator[Finding]:
     """Yield why YARN grants no such accelerators, or not so many in one container."""
     count, kind = spec.instance.resources.gpus, spec.instance.resources.gpu_resource
-    if not count or not land.maximum:
+    if not count or not overview.maximum:
         return
-    most = land.maximum.get(kind)
+    most = overview.maximum.get(kind)
     if most is None:
-        others = sorted(set(land.maximum) - {MEMORY, VCORES})
+        others = sorted(set(overview.maximum) - {MEMORY, VCORES})
         known = f"it knows {', '.join(others)}" if others else "it knows memory and vcores only"
         yield Finding(
             "TARN-3135",
@@ -159,7 +162,7 @@ def accelerators(spec: ClusterSpec, land: Land) -> Iterator[Finding]:
             f"Name one that it knows, set gpus to 0, or have it added to yarn.resource-types "
             f"{IN_TYPES}; the nodes need yarn.nodemanager.resource-plugins = {kind} too",
         )
-    elif count > most and not _beyond_nodes(kind, count, land):
+    elif count > most and not _beyond_nodes(kind, count, overview):
         yield Finding(
             "TARN-3135",
             f"instance.resources.gpus = {count}",
@@ -169,10 +172,10 @@ def accelerators(spec: ClusterSpec, land: Land) -> Iterator[Finding]:
         )
 
 
-def nodes(spec: ClusterSpec, queue: str, land: Land) -> Iterator[Finding]:
+def nodes(spec: ClusterSpec, queue: str, overview: YarnOverview) -> Iterator[Finding]:
     """Yield what no node of its partition can hold, however free it is; with the nodes."""
-    if land.nodes and not any(node.runs for node in land.nodes):
-        states = listed([f"{node.host} is {node.state}" for node in land.nodes])
+    if overview.nodes and not any(node.runs for node in overview.nodes):
+        states = listed([f"{node.host} is {node.state}" for node in overview.nodes])
         step = "Start the NodeManagers; their logs say why they are away"
         yield Finding("TARN-3144", "yarn", f"no node runs: {states}", step)
         return
@@ -180,15 +183,17 @@ def nodes(spec: ClusterSpec, queue: str, land: Land) -> Iterator[Finding]:
         ("instance.resources", instance_ask(spec), spec.placement.node_label),
         ("master", master_ask(spec), spec.master.node_label),
     ):
-        there = land.running(land.label(label, queue))
-        unknown = set(ask) - set(land.maximum)  # a type that YARN has not is said by its own rule
+        there = overview.running(overview.label(label, queue))
+        unknown = set(ask) - set(
+            overview.maximum
+        )  # a type that YARN has not is said by its own rule
         if there and not unknown and not any(node.holds(ask) for node in there):
             yield _no_node(spec, key, ask, there)
 
 
-def enough_nodes(spec: ClusterSpec, queue: str, land: Land) -> Iterator[Finding]:
+def enough_nodes(spec: ClusterSpec, queue: str, overview: YarnOverview) -> Iterator[Finding]:
     """Yield that instances which want a node each find fewer nodes."""
-    wanted, fit = spec.replicas.min, fitting(spec, queue, land)
+    wanted, fit = spec.replicas.min, fitting(spec, queue, overview)
     if spec.placement.spread == "node" and 0 < len(fit) < wanted:
         count = f"{len(fit)} node{'s' * (len(fit) != 1)}"
         yield Finding(
@@ -202,26 +207,26 @@ def enough_nodes(spec: ClusterSpec, queue: str, land: Land) -> Iterator[Finding]
         )
 
 
-def fitting(spec: ClusterSpec, queue: str, land: Land) -> tuple[Node, ...]:
+def fitting(spec: ClusterSpec, queue: str, overview: YarnOverview) -> tuple[YarnNode, ...]:
     """Return the nodes that can hold an instance when they are free."""
-    there = land.running(land.label(spec.placement.node_label, queue))
+    there = overview.running(overview.label(spec.placement.node_label, queue))
     return tuple(node for node in there if node.holds(instance_ask(spec)))
 
 
-def label_access(spec: ClusterSpec, queue: str, land: Land) -> Iterator[Finding]:
+def label_access(spec: ClusterSpec, queue: str, overview: YarnOverview) -> Iterator[Finding]:
     """Yield which node labels do not exist, or may not be used from the queue."""
-    here = land.queue(queue)
+    here = overview.queue(queue)
     for key, label in (
         ("placement.node_label", spec.placement.node_label),
         ("master.node_label", spec.master.node_label),
     ):
-        if label and label not in land.labels:
-            known = ", ".join(land.labels) or "none"
+        if label and label not in overview.labels:
+            known = ", ".join(overview.labels) or "none"
             yield Finding(
                 "TARN-3136",
                 f"{key} = '{label}'",
                 f"YARN has no such node label (it has: {known})",
-                "Mend it, or leave it empty for the default partition",
+                "Correct it, or leave it empty for the default partition",
             )
         elif label and here is not None and not here.may_use(label):
             may, path = ", ".join(here.labels) or "none", here.name
@@ -235,9 +240,9 @@ def label_access(spec: ClusterSpec, queue: str, land: Land) -> Iterator[Finding]
             )
 
 
-def attempts(spec: ClusterSpec, land: Land) -> Iterator[Finding]:
+def attempts(spec: ClusterSpec, overview: YarnOverview) -> Iterator[Finding]:
     """Yield that YARN starts a master less often than the spec wants."""
-    cap, wanted = land.am_max_attempts, spec.master.max_attempts
+    cap, wanted = overview.am_max_attempts, spec.master.max_attempts
     if cap is not None and cap < wanted:
         yield Finding(
             "TARN-3137",
@@ -270,8 +275,8 @@ def python_path(python: str) -> Iterator[Finding]:
         yield Finding(
             "TARN-3139",
             f"runtime.options.python = '{python}'",
-            "is no absolute path; the nodes have no working directory to look it up in",
-            "Name the interpreter on the nodes by its whole path",
+            "is not an absolute path, and the nodes have no working directory to resolve it",
+            "Give the absolute path of the interpreter on the nodes",
         )
     elif path.parts[1:2] in (("home",), ("tmp",), ("Users",)):
         yield Finding(
@@ -283,27 +288,27 @@ def python_path(python: str) -> Iterator[Finding]:
         )
 
 
-def placement(spec: ClusterSpec, land: Land) -> Iterator[Finding]:
+def placement(spec: ClusterSpec, overview: YarnOverview) -> Iterator[Finding]:
     """Yield what is lost where YARN takes no placement constraints."""
-    if land.placement == "plain" and spec.placement.spread == "node":
+    if overview.placement == "plain" and spec.placement.spread == "node":
         yield Finding(
             "TARN-3140",
             "placement.spread = 'node'",
-            f"YARN takes no placement constraints ({land.placement_reason}); TARN keeps its "
-            "instances apart itself, but not from those of other clusters",
+            f"YARN takes no placement constraints ({overview.placement_reason}); TARN itself keeps "
+            "its instances apart, but not from those of other clusters",
             f"Have yarn.resourcemanager.placement-constraints.handler = scheduler {IN_RM}",
             fatal=False,
         )
 
 
-def _beyond_nodes(kind: str, wanted: int, land: Land) -> bool:
+def _beyond_nodes(kind: str, wanted: int, overview: YarnOverview) -> bool:
     """Say whether every node that runs has less than *wanted* of *kind*."""
-    return any(node.runs for node in land.nodes) and wanted > max(
-        node.total.get(kind, 0) for node in land.nodes if node.runs
+    return any(node.runs for node in overview.nodes) and wanted > max(
+        node.total.get(kind, 0) for node in overview.nodes if node.runs
     )
 
 
-def _no_node(spec: ClusterSpec, key: str, ask: Amounts, there: tuple[Node, ...]) -> Finding:
+def _no_node(spec: ClusterSpec, key: str, ask: Amounts, there: tuple[YarnNode, ...]) -> Finding:
     """Return the finding for an *ask* that is more than any of the nodes *there* has."""
     ranks = spec.instance.parallelism.ranks
     whole = (
@@ -312,13 +317,13 @@ def _no_node(spec: ClusterSpec, key: str, ask: Amounts, there: tuple[Node, ...])
         else ""
     )
     largest = sorted(there, key=lambda n: [n.total.get(kind, 0) for kind in reversed([*ask])])
-    have = listed([f"{n.host} has {shown(n.total)}" for n in reversed(largest)])
+    have = listed([f"{n.host} has {amounts_text(n.total)}" for n in reversed(largest)])
     lacking = [k for k, v in ask.items() if all(n.total.get(k, 0) < v for n in there)]
     what = listed([{MEMORY: "memory"}.get(kind, kind) for kind in lacking]) or "all of it at once"
     return Finding(
         "TARN-3144",
-        f"{key} = {shown(ask)}{whole}",
-        f"no node that runs has so much: {have}",
+        f"{key} = {amounts_text(ask)}{whole}",
+        f"no running node has that much: {have}",
         f"Ask for less ({what}), name the label of larger nodes, or have nodes with more: "
         "yarn.nodemanager.resource.memory-mb, .cpu-vcores, or the plugin of the resource type, in "
         "yarn-site.xml of the node, and its NodeManager restarted",

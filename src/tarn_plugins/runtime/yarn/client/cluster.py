@@ -13,8 +13,8 @@ from tarn.java import describe, jvm, mask
 from tarn.triton.lint import Stubs
 from tarn_plugins.runtime.yarn.client import versions
 from tarn_plugins.runtime.yarn.client.checks import from_error
-from tarn_plugins.runtime.yarn.client.land import Land, Node, Queue
-from tarn_plugins.runtime.yarn.client.reports import Attempt, Report
+from tarn_plugins.runtime.yarn.client.overview import Queue, YarnNode, YarnOverview
+from tarn_plugins.runtime.yarn.client.reports import ApplicationAttempt, ApplicationReport
 from tarn_plugins.runtime.yarn.hadoop import login, web
 from tarn_plugins.runtime.yarn.hadoop.configuration import configuration
 from tarn_plugins.runtime.yarn.hadoop.files import DENIED, HadoopFiles
@@ -114,7 +114,7 @@ class Hadoop:
         own = self._property("yarn.web-proxy.address")
         return (f"{web.scheme(self.conf)}://{own}",) if own else self.web.bases
 
-    def report(self, application_id: str, *, attempts: bool = False) -> Report | None:
+    def report(self, application_id: str, *, attempts: bool = False) -> ApplicationReport | None:
         """Return one application; None: YARN does not know it."""
         java_id = jvm.load(f"{_YARN}.api.records.ApplicationId").fromString(application_id)
         try:
@@ -126,7 +126,7 @@ class Hadoop:
             raise self.failed(error) from None
         return self._report(found, tuple(_attempt(each) for each in tries))
 
-    def tagged(self, kind: str, tag: str) -> tuple[Report, ...]:
+    def tagged(self, kind: str, tag: str) -> tuple[ApplicationReport, ...]:
         """Return the applications of type *kind* with *tag*, alive or not."""
         request = jvm.load(f"{_YARN}.api.protocolrecords.GetApplicationsRequest").newInstance(
             _set([kind])
@@ -142,7 +142,7 @@ class Hadoop:
             why,
         )
 
-    def land(self, uri: str | None, serve: Sequence[str]) -> Land:
+    def overview(self, uri: str | None, serve: Sequence[str]) -> YarnOverview:
         """Return what a check needs to know; *uri* is a repository that the nodes fetch.
 
         Raises:
@@ -160,7 +160,7 @@ class Hadoop:
             for label in self.client.getClusterNodeLabels()
         }
         wrong = self.repository(uri, serve)[0] if uri else ()
-        return Land(
+        return YarnOverview(
             user=self.user,
             queues=self._queues(),
             maximum=maximum,
@@ -209,8 +209,8 @@ class Hadoop:
         step = "Check HADOOP_CONF_DIR (it names the cluster), and that YARN is up."
         if self.conf.getResource("yarn-site.xml") is None:
             step = (
-                "Set HADOOP_CONF_DIR to the directory with the yarn-site.xml of the cluster: none "
-                "was found, and Hadoop takes its defaults."
+                "Set HADOOP_CONF_DIR to the directory with the cluster's yarn-site.xml: none "
+                "was found, so Hadoop uses its defaults."
             )
         address = self.conf.get("yarn.resourcemanager.address")
         found = f"the ResourceManager at {address} {how}"
@@ -227,13 +227,15 @@ class Hadoop:
             "yarn",
             f"YARN refused the application: {mask(found)}",
             where=application_id,
-            next_step="`tarn doctor` shows the queues, labels and limits that there are",
+            next_step="`tarn doctor` shows the existing queues, labels and limits",
         )
 
-    def _report(self, found: Any, attempts: tuple[Attempt, ...] = ()) -> Report:
+    def _report(
+        self, found: Any, attempts: tuple[ApplicationAttempt, ...] = ()
+    ) -> ApplicationReport:
         attempt, application_id = found.getCurrentApplicationAttemptId(), found.getApplicationId()
         host, port = str(found.getHost() or ""), int(found.getRpcPort())
-        return Report(
+        return ApplicationReport(
             application_id=str(application_id),
             state=str(found.getYarnApplicationState()),
             user=str(found.getUser()),
@@ -314,8 +316,8 @@ def _unread(finding: Finding, user: str) -> Finding:
         return finding
     everything = shlex.quote(finding.where)
     below = (
-        "Where what lies in the repository is closed as well: "
-        f"`hdfs dfs -setfacl -R -m {shlex.quote(f'user:{user}:r-x')} {everything}`"
+        "If the files in the repository are closed as well: `hdfs dfs -setfacl -R -m "
+        f"{shlex.quote(f'user:{user}:r-x')} {everything}`"
     )
     return attrs.evolve(finding, next_step=f"{finding.next_step}. {below}")
 
@@ -325,10 +327,10 @@ def amounts(resource: Any) -> dict[str, int]:
     return {str(info.getName()): int(info.getValue()) for info in resource.getResources()}
 
 
-def _node(report: Any) -> Node:
+def _node(report: Any) -> YarnNode:
     labels = sorted(str(label) for label in report.getNodeLabels() or ())
     used = report.getUsed()
-    return Node(
+    return YarnNode(
         host=str(report.getNodeId().getHost()),
         state=str(report.getNodeState()),
         label=labels[0] if labels else "",
@@ -366,9 +368,9 @@ def _queue(path: str, queue: Any, allowed: Mapping[str, set[str]]) -> Queue:
     )
 
 
-def _attempt(found: Any) -> Attempt:
+def _attempt(found: Any) -> ApplicationAttempt:
     container = found.getAMContainerId()
-    return Attempt(
+    return ApplicationAttempt(
         number=int(found.getApplicationAttemptId().getAttemptId()),
         state=str(found.getYarnApplicationAttemptState()),
         diagnostics=str(found.getDiagnostics() or ""),

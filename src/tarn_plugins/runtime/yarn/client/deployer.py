@@ -16,9 +16,9 @@ from cattrs.preconf.json import make_converter
 
 from tarn import errors
 from tarn.domain import ClusterSpec
-from tarn.domain.brought import API_TOKEN, TLS_CA
+from tarn.domain.master_files import API_TOKEN, TLS_CA
 from tarn.errors import LaunchError, NotFoundError, TarnError
-from tarn.follow import Api, Trust
+from tarn.follow import MasterApi, Trust
 from tarn.interfaces import (
     ClientContext,
     ClusterRef,
@@ -28,7 +28,7 @@ from tarn.interfaces import (
     Progress,
     Staged,
 )
-from tarn_plugins.runtime.yarn import READS, Kerberos, Settings
+from tarn_plugins.runtime.yarn import READS, Kerberos, YarnSettings
 from tarn_plugins.runtime.yarn.client import (
     checks,
     container_checks,
@@ -37,13 +37,13 @@ from tarn_plugins.runtime.yarn.client import (
     reports,
     verdicts,
 )
-from tarn_plugins.runtime.yarn.client.door import ChildDoor, Door
+from tarn_plugins.runtime.yarn.client.hadoop_child import HadoopChild, HadoopClient
 from tarn_plugins.runtime.yarn.client.ref import FETCHED, forget, keep, read_ref
-from tarn_plugins.runtime.yarn.client.reports import Report
+from tarn_plugins.runtime.yarn.client.reports import ApplicationReport
 from tarn_plugins.runtime.yarn.doctor import rules
 from tarn_plugins.runtime.yarn.environment import INTERPRETER
 
-__all__ = ["YarnDeployer", "open_door"]
+__all__ = ["YarnDeployer", "start_child"]
 
 LOOK_S = 45.0
 """For one question; the child's own patience with the RM is about 15 s, and a JVM takes 2 s."""
@@ -68,15 +68,15 @@ class YarnDeployer:
     Args:
         settings: ``runtime.options``.
         context: The client's.
-        door: Asks YARN; None: a child process, started when first needed.
+        hadoop: Asks YARN; None: a child process, started when first needed.
         master: What runs in place of ``python -m tarn.master``; for tests.
     """
 
     def __init__(
         self,
-        settings: Settings,
+        settings: YarnSettings,
         context: ClientContext,
-        door: Door | None = None,
+        hadoop: HadoopClient | None = None,
         master: Sequence[str] = (),
     ) -> None:
         self._settings, self._context = settings, context
@@ -84,7 +84,7 @@ class YarnDeployer:
         """The archive with the interpreter for the nodes; empty: a path of theirs."""
         self._python = INTERPRETER if self._packed else settings.python or sys.executable
         self._master = list(master) or plan.master_command(self._python)
-        self._door = door or open_door(settings, context)
+        self._hadoop = hadoop or start_child(settings, context)
         self._pause = threading.Event()
         self._absent: set[tuple[str, str]] = set()
         """(application id, file) that a cluster has not, such as a token: asked for once."""
@@ -94,14 +94,14 @@ class YarnDeployer:
     def check(self, spec: ClusterSpec) -> tuple[Finding, ...]:
         """Ask YARN what would keep *spec* from running; takes 2 to 4 s."""
         try:
-            told = self._door.ask("land", LOOK_S, **_repository(spec))
+            told = self._hadoop.ask("overview", LOOK_S, **_repository(spec))
         except TarnError as error:
-            return (checks.from_error(error), *self._containers(spec, checks.Land()))
-        land = _converter.structure(told, checks.Land)
-        own = checks.findings(spec, self._settings.queue, self._python, land)
-        found = (*own, *self._containers(spec, land))
-        found += environments.findings(self._door, self._packed, LOOK_S)
-        return found + rules.errors(self._door, spec, self._settings, self._python, found)
+            return (checks.from_error(error), *self._containers(spec, checks.YarnOverview()))
+        overview = _converter.structure(told, checks.YarnOverview)
+        own = checks.findings(spec, self._settings.queue, self._python, overview)
+        found = (*own, *self._containers(spec, overview))
+        found += environments.findings(self._hadoop, self._packed, LOOK_S)
+        return found + rules.errors(self._hadoop, spec, self._settings, self._python, found)
 
     def plan(self, spec: ClusterSpec, staged: Staged) -> LaunchPlan:
         """Say what the first instance would be started with, and where files would lie."""
@@ -117,17 +117,19 @@ class YarnDeployer:
             LaunchError: It did not come up, and was ended; or the message says that it was not.
             TimedOutError: YARN does not say whether it came up; it was left alone.
         """
-        packed = environments.bring(self._door, self._packed, _patience_s, self._say)
+        packed = environments.bring(self._hadoop, self._packed, _patience_s, self._say)
         staged = self._within_reach(staged)
         files = {**files, "staged.json": json.dumps(attrs.asdict(staged)).encode()}
         self._say("submitting the application to YARN")
-        answer = self._door.ask("submit", SUBMIT_S, **self._order(spec, staged, files, packed.uri))
+        answer = self._hadoop.ask(
+            "submit", SUBMIT_S, **self._order(spec, staged, files, packed.uri)
+        )
         application_id = str(answer["application_id"])
         # From here on the application may live although this process ends.
         directory = self._context.paths.cluster(spec.name)
         if API_TOKEN not in files:  # of an earlier application, which asked for one
             (directory / API_TOKEN).unlink(missing_ok=True)
-        keep(directory, reports.ref_of(Report(application_id, "NEW"), spec.name), files)
+        keep(directory, reports.ref_of(ApplicationReport(application_id, "NEW"), spec.name), files)
         for note in answer["notes"]:
             self._say(f"note: {note}")
         # A node that has not had the environment yet copies and unpacks it first.
@@ -144,10 +146,10 @@ class YarnDeployer:
         directory = self._context.paths.cluster(name)
         kept = read_ref(directory)
         application_id = kept.application_id if kept else None
-        told = self._door.ask("find", LOOK_S, name=name, application_id=application_id)
+        told = self._hadoop.ask("find", LOOK_S, name=name, application_id=application_id)
         if told is None:
             return None
-        report = _converter.structure(told, Report)
+        report = _converter.structure(told, ApplicationReport)
         if again := reports.starting_again(report):
             self._say(again)
         ref = reports.ref_of(report, name)
@@ -163,8 +165,12 @@ class YarnDeployer:
 
     def ended(self, name: str) -> Ending | None:
         """Return how the last application of this name ended, while YARN remembers it."""
-        told = self._door.ask("last", LOOK_S, name=name)
-        return None if told is None else reports.ending(_converter.structure(told, Report), name)
+        told = self._hadoop.ask("last", LOOK_S, name=name)
+        return (
+            None
+            if told is None
+            else reports.ending(_converter.structure(told, ApplicationReport), name)
+        )
 
     def end(self, ref: ClusterRef) -> None:
         """Kill the application of *ref*, wait for its end, and remove its files."""
@@ -174,11 +180,11 @@ class YarnDeployer:
     def logs(self, ref: ClusterRef, instance_id: str, tail: int | None) -> Iterator[str]:
         """Yield the lines of every attempt's standard error, or of an instance's."""
         if ref.application_id is None:
-            raise NotFoundError(f"{ref.name} has no application on YARN, so no log")
+            raise NotFoundError(f"{ref.name} has no application on YARN, and so no log")
         container_id, host = self._container(ref, instance_id) if instance_id else ("", "")
         with tempfile.TemporaryDirectory() as folder:
             into = Path(folder) / "log"
-            found = self._door.ask(
+            found = self._hadoop.ask(
                 "logs",
                 LOGS_S,
                 application_id=ref.application_id,
@@ -198,27 +204,27 @@ class YarnDeployer:
         """Return the ids that the master knows, and those in what YARN has collected."""
         if ref.application_id is None:
             return ()
-        told = self._door.ask("logged", LOGS_S, application_id=ref.application_id)
+        told = self._hadoop.ask("logged", LOGS_S, application_id=ref.application_id)
         known = {str(item["id"]) for item in self._known_instances(ref) if item.get("container_id")}
         return tuple(sorted(known | set(told)))
 
     def put(self, local: Path, uri: str) -> tuple[str, bool]:
-        """Copy a file to a Hadoop file system: a `Carrier`'s promise."""
+        """Copy a file to a Hadoop file system: a `Uploader`'s promise."""
         within_s = _patience_s(local.stat().st_size)
-        where, there = self._door.ask("put", within_s, local=str(local), uri=uri)
+        where, there = self._hadoop.ask("put", within_s, local=str(local), uri=uri)
         return str(where), bool(there)
 
-    def _containers(self, spec: ClusterSpec, land: checks.Land) -> Iterator[Finding]:
+    def _containers(self, spec: ClusterSpec, overview: checks.YarnOverview) -> Iterator[Finding]:
         local = container_checks.stubs(spec)
-        return container_checks.findings(spec, self._settings.docker, land, local)
+        return container_checks.findings(spec, self._settings.docker, overview, local)
 
     def _within_reach(self, staged: Staged) -> Staged:
         """Return the repository where the nodes can read it: a copy of this machine is brought."""
         if staged.kind != "local":
             return staged
         amount = staged.bytes or 0
-        self._say(f"copying {amount / 2**20:,.0f} MiB to where the nodes read them")
-        told = self._door.ask("upload", _patience_s(amount), staged=attrs.asdict(staged))
+        self._say(f"copying {amount / 2**20:,.0f} MiB to where the nodes can read them")
+        told = self._hadoop.ask("upload", _patience_s(amount), staged=attrs.asdict(staged))
         return Staged(**told)
 
     def _order(
@@ -247,7 +253,9 @@ class YarnDeployer:
             ],
         }
 
-    def _running(self, name: str, application_id: str, within_s: float) -> Report | LaunchError:
+    def _running(
+        self, name: str, application_id: str, within_s: float
+    ) -> ApplicationReport | LaunchError:
         """Wait until the master has said where it listens; an error returned is a verdict.
 
         Raises:
@@ -275,7 +283,7 @@ class YarnDeployer:
                 said, say_s = waits, self._now_s() + _SAY_AGAIN_S
             self._pause.wait(_POLL_S)
 
-    def _heard(self, name: str, application_id: str, deadline_s: float) -> Report | None:
+    def _heard(self, name: str, application_id: str, deadline_s: float) -> ApplicationReport | None:
         """Ask until there is an answer: a failover of the RM says nothing about the master."""
         while True:
             try:
@@ -283,26 +291,26 @@ class YarnDeployer:
             except (TarnError, OSError) as error:
                 if self._now_s() > deadline_s:
                     raise verdicts.unheard(name, application_id, error) from error
-                self._say(f"YARN does not answer, asking again: {error}")
+                self._say(f"YARN does not answer, retrying: {error}")
             self._pause.wait(_ASK_AGAIN_S)
 
     def _end(self, name: str, application_id: str, why: str) -> None:
-        self._door.ask("kill", LOOK_S, application_id=application_id, why=why)
+        self._hadoop.ask("kill", LOOK_S, application_id=application_id, why=why)
         deadline_s = self._now_s() + END_S
         while self._alive(application_id):
             if self._now_s() > deadline_s:
                 raise LaunchError(
                     "yarn",
                     f"{application_id} is still there {END_S:g} s after it was killed",
-                    next_step=f"`yarn application -kill {application_id}` asks again",
+                    next_step=f"Repeat it with `yarn application -kill {application_id}`",
                 )
             self._pause.wait(_POLL_S)
-        self._door.ask("remove", LOOK_S, name=name, application_id=application_id)
+        self._hadoop.ask("remove", LOOK_S, name=name, application_id=application_id)
         forget(self._context.paths.cluster(name), application_id)
 
-    def _report(self, application_id: str) -> Report | None:
-        told = self._door.ask("report", LOOK_S, application_id=application_id)
-        return None if told is None else _converter.structure(told, Report)
+    def _report(self, application_id: str) -> ApplicationReport | None:
+        told = self._hadoop.ask("report", LOOK_S, application_id=application_id)
+        return None if told is None else _converter.structure(told, ApplicationReport)
 
     def _alive(self, application_id: str) -> bool:
         report = self._report(application_id)
@@ -323,7 +331,7 @@ class YarnDeployer:
             if (directory / file).exists() or (application_id, file) in self._absent:
                 continue
             try:
-                told = self._door.ask("read", LOOK_S, name=name, file=file)
+                told = self._hadoop.ask("read", LOOK_S, name=name, file=file)
             except TarnError as error:  # the cluster is found nevertheless
                 self._say(f"note: {error}")
                 continue
@@ -352,7 +360,7 @@ class YarnDeployer:
         path = self._context.paths.cluster(ref.name) / "api_token"
         try:
             token = path.read_text("ascii").strip() if path.exists() else None
-            with Api(present.url, token, trust=self._known(ref.name)) as api:
+            with MasterApi(present.url, token, trust=self._known(ref.name)) as api:
                 status = api.status()
         except (TarnError, OSError, ValueError):
             return ()
@@ -375,12 +383,12 @@ def _repository(spec: ClusterSpec) -> dict[str, Any]:
     return {"repository": uri, "serve": list(spec.models.serve)}
 
 
-def open_door(settings: Settings, context: ClientContext) -> ChildDoor:
-    """Return a child's door: the same interpreter, and the same tarn as this process."""
+def start_child(settings: YarnSettings, context: ClientContext) -> HadoopChild:
+    """Return a child, not yet started: the same interpreter, and the same tarn as this process."""
     root = str(Path(errors.__file__).parents[1])
     given = context.environ.get("PYTHONPATH")
     path = f"{root}:{given}" if given else root
-    return ChildDoor(
+    return HadoopChild(
         [sys.executable, "-P", "-X", "utf8", "-m", "tarn_plugins.runtime.yarn.child.serving"],
         {**context.environ, "PYTHONPATH": path, "MALLOC_ARENA_MAX": "2"},
         {

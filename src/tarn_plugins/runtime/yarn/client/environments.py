@@ -9,13 +9,13 @@ from tarn.errors import TarnError
 from tarn.interfaces import Finding
 from tarn_plugins.runtime.yarn import environment
 from tarn_plugins.runtime.yarn.client import checks
-from tarn_plugins.runtime.yarn.client.door import Door
+from tarn_plugins.runtime.yarn.client.hadoop_child import HadoopClient
 
-__all__ = ["Brought", "bring", "findings", "packed"]
+__all__ = ["UploadedEnvironment", "bring", "findings", "packed"]
 
 
 @attrs.frozen
-class Brought:
+class UploadedEnvironment:
     """A packed environment where the nodes read it."""
 
     uri: str = ""
@@ -28,24 +28,27 @@ def packed(python: str | None) -> str:
     return python if python is not None and environment.is_packed(python) else ""
 
 
-def findings(door: Door, archive: str, within_s: float) -> tuple[Finding, ...]:
+def findings(hadoop: HadoopClient, archive: str, within_s: float) -> tuple[Finding, ...]:
     """Return what is wrong with *archive*; nothing where none is named."""
     if not archive:
         return ()
     try:
-        told = door.ask("environment", within_s, python=archive)
+        told = hadoop.ask("environment", within_s, python=archive)
     except TarnError as error:
         return (checks.from_error(error),)
     return tuple(Finding(**each) for each in told)
 
 
 def bring(
-    door: Door, archive: str, patience_s: Callable[[int], float], say: Callable[[str], None]
-) -> Brought:
+    hadoop: HadoopClient,
+    archive: str,
+    patience_s: Callable[[int], float],
+    say: Callable[[str], None],
+) -> UploadedEnvironment:
     """Return the archive where the nodes read it; nothing where none is named.
 
     Args:
-        door: Asks YARN.
+        hadoop: Asks YARN.
         archive: URI, or path of a file of this machine: that one is copied, unless it is there.
         patience_s: How long a copy of so many bytes may take.
         say: Tells a person what is being waited for.
@@ -55,10 +58,12 @@ def bring(
         ProviderError: The file system did not answer, or has no space.
     """
     if not archive:
-        return Brought()
+        return UploadedEnvironment()
     amount = 0
     if environment.is_local(archive):
         local = Path(archive)
         amount = local.stat().st_size if local.is_file() else 0
-        say(f"bringing the packed environment ({amount / 2**20:,.0f} MiB) to the nodes")
-    return Brought(**door.ask("bring_environment", patience_s(amount), python=archive))
+        say(f"copying the packed environment ({amount / 2**20:,.0f} MiB) to the nodes")
+    return UploadedEnvironment(
+        **hadoop.ask("bring_environment", patience_s(amount), python=archive)
+    )

@@ -1,8 +1,8 @@
 """Logs of masters and instances: from the node while it has them, else as YARN collected them.
 
 Which container an instance had is told by the master while one is at work. Afterwards the logs
-themselves are asked: beside each lies a file named after its instance, and Triton's own begins with
-a table of its options, where ``server_id`` is the instance's id.
+themselves are asked: next to each lies a file named after its instance, and Triton's own begins
+with a table of its options, where ``server_id`` is the instance's id.
 """
 
 import json
@@ -17,7 +17,7 @@ from urllib.parse import quote
 
 from tarn.errors import ProviderError
 from tarn.java import jvm
-from tarn_plugins.runtime.yarn.client.reports import Report, alive
+from tarn_plugins.runtime.yarn.client.reports import ApplicationReport, alive
 from tarn_plugins.runtime.yarn.hadoop import web
 from tarn_plugins.runtime.yarn.launch.run_script import MARK
 from tarn_plugins.runtime.yarn.log_text import contents
@@ -25,7 +25,7 @@ from tarn_plugins.runtime.yarn.log_text import contents
 if TYPE_CHECKING:
     from tarn_plugins.runtime.yarn.client.cluster import Hadoop
 
-__all__ = ["Books", "Logs"]
+__all__ = ["ApplicationLogs", "LogCache"]
 
 _MASTER = re.compile(r"master\.stderr(\.\d+)?")
 _INSTANCE = re.compile(r"triton\.stderr(\.\d+)?")
@@ -33,17 +33,17 @@ _ROTATED = re.compile(r"(master|triton)\.stderr\.\d+")
 _SERVER_ID = re.compile(rb"server_id\s*\|\s*(\S+)\s*\|")
 _COLLECTED = "org.apache.hadoop.yarn.logaggregation"
 _ON_NODE = "LOCAL"
-"""Files that a node still has: it lists what it has collected beside them, and shows it not."""
+"""Files that a node still has: it lists what it has collected next to them, and shows it not."""
 _FRESH_S = 5.0
 _BYTES_A_LINE, _LEAST = 256, 64 * 1024
 
 
-class Books:
+class LogCache:
     """The logs of one application after another, for whoever asks again and again. One thread."""
 
     def __init__(self, hadoop: Callable[[], "Hadoop"]) -> None:
         self._hadoop = hadoop
-        self._opened: tuple[str, float, Logs] | None = None
+        self._opened: tuple[str, float, ApplicationLogs] | None = None
         self._ids: dict[str, str] = {}
         """Container id to instance id, as the logs said: they never change."""
 
@@ -85,7 +85,7 @@ class Books:
         logs = self._open(application_id)
         return () if logs is None else logs.ids()
 
-    def _open(self, application_id: str) -> "Logs | None":
+    def _open(self, application_id: str) -> "ApplicationLogs | None":
         """Return the logs of an application, looked up at most every few seconds."""
         now_s = time.monotonic()
         if self._opened is not None:
@@ -96,12 +96,12 @@ class Books:
         report = hadoop.report(application_id)
         if report is None:
             return None
-        logs = Logs(hadoop, report, self._ids)
+        logs = ApplicationLogs(hadoop, report, self._ids)
         self._opened = application_id, now_s, logs
         return logs
 
 
-class Logs:
+class ApplicationLogs:
     """The logs of one application, as they can be found within a few seconds.
 
     Args:
@@ -110,7 +110,9 @@ class Logs:
         ids: Container id to instance id; filled as logs are read.
     """
 
-    def __init__(self, hadoop: "Hadoop", report: Report, ids: dict[str, str] | None = None) -> None:
+    def __init__(
+        self, hadoop: "Hadoop", report: ApplicationReport, ids: dict[str, str] | None = None
+    ) -> None:
         self._hadoop, self._report = hadoop, report
         self._ids = {} if ids is None else ids
         self._meta: dict[str, tuple[str, ...]] | None = None
@@ -155,7 +157,7 @@ class Logs:
     def _whose(self, container_id: str) -> str:
         """Return the instance that a collected container was; empty: none, or nobody can tell.
 
-        Its name is that of a file beside its log; else the log is asked, which is read for that.
+        Its name is that of a file next to its log; else the log is asked, which is read for that.
         """
         if container_id in self._nobody:
             return ""

@@ -15,13 +15,13 @@ from typing import Protocol
 from tarn.errors import LaunchError, NotFoundError, ProviderError, RefusedError
 from tarn.interfaces import Finding
 from tarn_plugins.runtime.yarn import environment
-from tarn_plugins.runtime.yarn.environment import HEAD, Seen
-from tarn_plugins.runtime.yarn.wire import FileEntry
+from tarn_plugins.runtime.yarn.environment import HEAD, ArchiveInspection
+from tarn_plugins.runtime.yarn.messages import FileEntry
 
 __all__ = ["Archives", "bring", "look", "put"]
 
 SHELF = ".environments"
-"""The directory's name in the user's staging directory, beside the clusters'."""
+"""The directory's name in the user's staging directory, next to the clusters'."""
 _OPEN, _PASSABLE = 0o644, 0o755
 """It holds no secret, so all users of a node may share a copy."""
 
@@ -57,9 +57,9 @@ def look(python: str, files: Archives, ours: str) -> tuple[Finding, ...]:
     try:
         seen = environment.examine(_head(python, files))
     except NotFoundError as error:
-        seen = Seen(error.found, "TARN-3190")
+        seen = ArchiveInspection(error.found, "TARN-3190")
     except ProviderError as error:
-        seen = Seen(f"cannot be read: {error.found}", "TARN-3191")
+        seen = ArchiveInspection(f"cannot be read: {error.found}", "TARN-3191")
     return tuple(environment.findings(python, seen, ours))
 
 
@@ -86,7 +86,7 @@ def bring(python: str, staging: str, files: Archives) -> FileEntry:
 
 
 def put(local: Path, uri: str, files: Archives) -> tuple[str, bool]:
-    """Copy *local* to *uri*, unless a file of its size is there; see `tarn.interfaces.Carrier`.
+    """Copy *local* to *uri*, unless a file of its size is there; see `tarn.interfaces.Uploader`.
 
     Raises:
         RefusedError: Another file is there.
@@ -103,7 +103,7 @@ def put(local: Path, uri: str, files: Archives) -> tuple[str, bool]:
             "there is another file of this name",
             code="TARN-3198",
             where=uri,
-            next_step="Name its directory: an archive is called by its content.",
+            next_step="Name the directory only: an archive is named by its content.",
         )
     return there.uri, True
 
@@ -124,7 +124,7 @@ def _head(python: str, files: Archives) -> bytes:
     except FileNotFoundError as error:
         raise NotFoundError("there is no such file on this machine") from error
     except OSError as error:
-        raise ProviderError("yarn", error.strerror or "no reason was told") from error
+        raise ProviderError("yarn", error.strerror or "no reason was given") from error
 
 
 def _digest(local: Path) -> str:

@@ -6,12 +6,12 @@ from tarn.domain import ClusterSpec, Endpoint, Launch
 from tarn.errors import LaunchError
 from tarn.interfaces import ClientContext, LaunchPlan, Staged
 from tarn.triton.restricted import PLANNED
-from tarn_plugins.runtime.yarn import Settings, environment
+from tarn_plugins.runtime.yarn import YarnSettings, environment
 from tarn_plugins.runtime.yarn.container import HEAP_VARIABLE, JAVA_VARIABLE, heap_mib
 from tarn_plugins.runtime.yarn.launch.instance import program
 from tarn_plugins.runtime.yarn.launch.ports import wanted_ports
 from tarn_plugins.runtime.yarn.layout import HOME, Layout
-from tarn_plugins.runtime.yarn.wire import Record
+from tarn_plugins.runtime.yarn.messages import ContainerRecord
 
 __all__ = ["foresee", "master_command", "master_environ"]
 
@@ -20,7 +20,7 @@ _ADDRESS = "<address of the node>"
 
 
 def foresee(
-    spec: ClusterSpec, staged: Staged, settings: Settings, context: ClientContext, python: str
+    spec: ClusterSpec, staged: Staged, settings: YarnSettings, context: ClientContext, python: str
 ) -> LaunchPlan:
     """Return command, environment and files of the first instance; writes nothing."""
     launch = Launch(spec.models, spec.triton, spec.instance, staged.location, "", keys=PLANNED)
@@ -44,8 +44,8 @@ def master_command(python: str) -> list[str]:
     return [python, "-P", "-m", "tarn.master", ".", "--runtime", "yarn"]
 
 
-def master_environ(settings: Settings, memory_mib: int) -> dict[str, str]:
-    """Return the environment of a master of *memory_mib*, beside what its node gives it.
+def master_environ(settings: YarnSettings, memory_mib: int) -> dict[str, str]:
+    """Return the environment of a master of *memory_mib*, besides what its node gives it.
 
     Free of secrets: everybody may read it.
     """
@@ -63,7 +63,7 @@ def master_environ(settings: Settings, memory_mib: int) -> dict[str, str]:
 
 
 def _files(
-    spec: ClusterSpec, staged: Staged, settings: Settings, context: ClientContext, python: str
+    spec: ClusterSpec, staged: Staged, settings: YarnSettings, context: ClientContext, python: str
 ) -> Mapping[str, str]:
     staging = settings.staging or f"<your home on Hadoop>/{HOME}"
     layout = Layout(f"{staging.rstrip('/')}/{spec.name}")
@@ -83,9 +83,9 @@ def _files(
     }
 
 
-def _record(spec: ClusterSpec) -> Record:
+def _record(spec: ClusterSpec) -> ContainerRecord:
     """Return the first instance, as far as it is known before YARN was asked."""
-    return Record(
+    return ContainerRecord(
         instance_id=f"{spec.name}-0001",
         number=1,
         container_id="container",

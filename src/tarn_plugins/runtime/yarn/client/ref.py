@@ -10,7 +10,7 @@ from cattrs.errors import BaseValidationError
 from cattrs.preconf.json import make_converter
 
 from tarn.domain import Epoch
-from tarn.domain.brought import API_TOKEN, SCRAPE_TOKEN, SPEC, TLS_CA
+from tarn.domain.master_files import API_TOKEN, SCRAPE_TOKEN, SPEC, TLS_CA
 from tarn.interfaces import ClusterRef
 from tarn.triton.folders import private_folder
 
@@ -27,7 +27,7 @@ _FILES = ("ref.json", *FETCHED)
 
 
 def keep(directory: Path, ref: ClusterRef, files: Mapping[str, bytes]) -> None:
-    """Write *files*, and last of all *ref*: who finds a reference finds the token beside it."""
+    """Write *files*, and last of all *ref*: who finds a reference finds the token next to it."""
     private_folder(directory)
     for name in set(files) & set(_FILES):
         _replace(directory / name, files[name])

@@ -13,8 +13,8 @@ from tarn_plugins.runtime.yarn.memory_limit import exceeded
 __all__ = [
     "APPLICATION_TYPE",
     "GIVEN_UP",
-    "Attempt",
-    "Report",
+    "ApplicationAttempt",
+    "ApplicationReport",
     "alive",
     "cluster_tag",
     "ending",
@@ -59,7 +59,7 @@ _KINDS = {
 
 
 @attrs.frozen
-class Attempt:
+class ApplicationAttempt:
     """One attempt of the master."""
 
     number: int
@@ -70,7 +70,7 @@ class Attempt:
 
 
 @attrs.frozen
-class Report:
+class ApplicationReport:
     """One application, as the ResourceManager knows it: ``ApplicationReport``."""
 
     application_id: str
@@ -92,7 +92,7 @@ class Report:
     finished_ms: int = 0
     attempt: int = 1
     diagnostics: str = ""
-    attempts: tuple[Attempt, ...] = ()
+    attempts: tuple[ApplicationAttempt, ...] = ()
     """Where they were asked for; oldest first."""
 
     @property
@@ -107,17 +107,17 @@ def cluster_tag(user: str, name: str) -> str:
     return f"tarn-{user}-{name}".lower()
 
 
-def alive(report: Report) -> bool:
+def alive(report: ApplicationReport) -> bool:
     """Say whether the application is not over yet."""
     return report.state not in _OVER
 
 
-def newest(reports: Iterable[Report]) -> Report | None:
+def newest(reports: Iterable[ApplicationReport]) -> ApplicationReport | None:
     """Return the application that was submitted last."""
     return max(reports, key=lambda r: (r.submitted_ms, r.application_id), default=None)
 
 
-def ref_of(report: Report, name: str) -> ClusterRef:
+def ref_of(report: ApplicationReport, name: str) -> ClusterRef:
     """Return how the cluster of *report* is reached; without a url while no attempt listens."""
     listens = report.state == "RUNNING" and bool(report.host) and report.port > 0
     scheme = "https" if report.own_url.lower().startswith("https:") else "http"
@@ -133,7 +133,7 @@ def ref_of(report: Report, name: str) -> ClusterRef:
     )
 
 
-def ending(report: Report, name: str) -> Ending:
+def ending(report: ApplicationReport, name: str) -> Ending:
     """Return how an application that is over ended.
 
     ``stopped`` is one that said so itself (`tarn down`), or that somebody killed; the reason then
@@ -153,7 +153,7 @@ def ending(report: Report, name: str) -> Ending:
     return Ending(name, state, reason, report.finished_ms / 1000, ref)
 
 
-def failure(report: Report) -> str:
+def failure(report: ApplicationReport) -> str:
     """Say why an application failed, from YARN's diagnostics: exit code, cause, last words."""
     text = report.diagnostics.strip()
     if not text and report.attempts:
@@ -161,7 +161,7 @@ def failure(report: Report) -> str:
     return _explain(text) or f"it ended as {report.state} and YARN gave no reason"
 
 
-def given_up(report: Report) -> str:
+def given_up(report: ApplicationReport) -> str:
     """Say why waiting for a first word of this master is pointless; '' while it is not.
 
     An attempt whose process ended by itself will end like that again, so the attempts that YARN
@@ -174,16 +174,16 @@ def given_up(report: Report) -> str:
     return ""
 
 
-def hopeless(report: Report) -> str:
+def hopeless(report: ApplicationReport) -> str:
     """Say why this application will never listen: it is over, or about to be; '' while it may."""
     return given_up(report) or ("" if alive(report) else failure(report))
 
 
-def waiting(report: Report) -> str:
+def waiting(report: ApplicationReport) -> str:
     """Say what an application that does not run yet waits for."""
     text = " ".join(report.diagnostics.split()).partition(" Details :")[0].rstrip(".;")
     if report.state != "ACCEPTED":
-        return f"YARN takes it in (state {report.state})"
+        return f"YARN is accepting it (state {report.state})"
     present = report.attempts[-1] if report.attempts else None
     if present is not None and present.state in ("LAUNCHED", "RUNNING"):
         return "its container was started; the master has not registered yet"
@@ -196,7 +196,7 @@ def waiting(report: Report) -> str:
     )
 
 
-def starting_again(report: Report) -> str:
+def starting_again(report: ApplicationReport) -> str:
     """Say that YARN starts a lost master again, and what that waits for; '' for the first one."""
     if report.attempt == 1 or report.state == "RUNNING" or not alive(report):
         return ""
@@ -230,7 +230,7 @@ def _last_words(text: str) -> str:
     if found is None:
         return ""
     lines = _NEXT_PART.split(found["text"])[0].strip().splitlines()[-_LONGEST_LINES:]
-    return "\n  ".join(["its last words:", *lines]) if lines else ""
+    return "\n  ".join(["its last output:", *lines]) if lines else ""
 
 
 def _cause(text: str) -> str:

@@ -10,9 +10,9 @@ from tarn_plugins.runtime.yarn.client.reports import APPLICATION_TYPE
 from tarn_plugins.runtime.yarn.hadoop import credentials, local_files
 from tarn_plugins.runtime.yarn.hadoop.requests import for_master
 from tarn_plugins.runtime.yarn.launch import launch_file, run_script
-from tarn_plugins.runtime.yarn.wire import LocalFile, Shape
+from tarn_plugins.runtime.yarn.messages import LocalFile, Shape
 
-__all__ = ["Order", "content", "submit"]
+__all__ = ["SubmissionRequest", "content", "submit"]
 
 VALIDITY_MS = 10 * 60 * 1000
 """Attempts that failed longer ago no longer count against ``master.max_attempts``."""
@@ -23,7 +23,7 @@ _RECORDS = "org.apache.hadoop.yarn.api.records"
 
 
 @attrs.frozen
-class Order:
+class SubmissionRequest:
     """What is to be submitted."""
 
     name: str
@@ -39,7 +39,7 @@ class Order:
 
 
 def submit(
-    client: Any, context: Any, order: Order, files: Iterable[LocalFile], collected: Any
+    client: Any, context: Any, order: SubmissionRequest, files: Iterable[LocalFile], collected: Any
 ) -> None:
     """Hand *order* to the ResourceManager.
 

@@ -14,17 +14,17 @@ from typing import Protocol
 from tarn.errors import NotFoundError, StorageError
 from tarn.interfaces import Staged
 from tarn.triton.repository import listing
-from tarn_plugins.runtime.yarn.wire import FileEntry
+from tarn_plugins.runtime.yarn.messages import FileEntry
 
-__all__ = ["SHELF", "Uploads", "upload"]
+__all__ = ["SHELF", "UploadTarget", "upload"]
 
 SHELF = ".models"
-"""The directory's name in the user's staging directory, beside the clusters'."""
+"""The directory's name in the user's staging directory, next to the clusters'."""
 _PASSABLE = 0o755
 """Of the staging directory: the clusters' public files are public only through passable ones."""
 
 
-class Uploads(Protocol):
+class UploadTarget(Protocol):
     """What is asked of a Hadoop file system; see ``files.HadoopFiles``."""
 
     def listing(self, uri: str, *, deep: bool = False) -> tuple[FileEntry, ...]:
@@ -40,7 +40,7 @@ class Uploads(Protocol):
         ...
 
 
-def upload(staged: Staged, staging: str, files: Uploads) -> Staged:
+def upload(staged: Staged, staging: str, files: UploadTarget) -> Staged:
     """Put the local copy *staged* into *staging* and return it as what the nodes localize.
 
     Files that are there already, at their size, are not copied again: a name below a digest has
@@ -51,7 +51,10 @@ def upload(staged: Staged, staging: str, files: Uploads) -> Staged:
         ProviderError: The file system did not answer, or has no space.
     """
     if not staged.digest:
-        raise _failed(staged, "its storage tells no digest, so no copy could be found again")
+        raise _failed(
+            staged,
+            "its storage does not report a digest, so an earlier copy could not be recognised",
+        )
     local, target = Path(staged.location), f"{staging}/{SHELF}/{staged.digest}"
     there = _there(files, target)
     try:
@@ -66,7 +69,7 @@ def upload(staged: Staged, staging: str, files: Uploads) -> Staged:
     return Staged(target, "localize", digest=staged.digest, bytes=sum(sizes.values()))
 
 
-def _there(files: Uploads, target: str) -> dict[str, int]:
+def _there(files: UploadTarget, target: str) -> dict[str, int]:
     try:
         return {entry.path: entry.bytes for entry in files.listing(target, deep=True)}
     except NotFoundError:

@@ -38,8 +38,8 @@ def waited(application_id: str, waits: str, within_s: float, *, granted: bool) -
 def unheard(name: str, application_id: str, error: Exception) -> TimedOutError:
     """Return the error for a start of which nobody knows how it went."""
     return TimedOutError(
-        f"it was submitted, and YARN does not say whether its master came up ({error}); "
-        "it was left alone",
+        f"it was submitted, but YARN does not say whether its master came up ({error}); it was "
+        "left alone",
         where=application_id,
         next_step=f"`tarn status -c {name}` looks again; "
         f"`yarn application -kill {application_id}` ends it",
@@ -63,7 +63,8 @@ def no_log(ref: ClusterRef, instance_id: str) -> NotFoundError:
     return NotFoundError(
         f"{ref.name} has no log of '{instance_id or 'the master'}'",
         where=ref.application_id or "",
-        next_step="The log of what runs lies on its node: is the NodeManager's web page reached "
-        "from here? YARN keeps logs of what ended only with yarn.log-aggregation-enable, and for "
-        "as long as yarn.log-aggregation.retain-seconds says.",
+        next_step="The log of a running container is on its node: can this machine reach the "
+        "NodeManager's web page? YARN keeps the logs of ended containers only with "
+        "yarn.log-aggregation-enable, for as long as yarn.log-aggregation.retain-seconds "
+        "says.",
     )

@@ -41,6 +41,6 @@ def refuse_old(manager: str, client: str, where: str) -> None:
         code="TARN-3121",
         where=where,
         right=f"{dotted(OLDEST_HADOOP)} or newer is needed on both",
-        next_step="Let HADOOP_CONF_DIR name a newer YARN, or have this one updated; a newer client "
+        next_step="Set HADOOP_CONF_DIR to a newer YARN, or have this one updated; a newer client "
         "does not help.",
     )

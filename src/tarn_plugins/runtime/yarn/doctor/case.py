@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterable, Mapping
 import attrs
 
 from tarn.domain import ClusterSpec
-from tarn.interfaces import Finding, Looked
-from tarn_plugins.runtime.yarn import Settings
-from tarn_plugins.runtime.yarn.client.land import Land
-from tarn_plugins.runtime.yarn.doctor.survey import Hdfs, NodeSettings, QueueFacts, Survey
+from tarn.interfaces import CheckResult, Finding
+from tarn_plugins.runtime.yarn import YarnSettings
+from tarn_plugins.runtime.yarn.client.overview import YarnOverview
+from tarn_plugins.runtime.yarn.doctor.survey import HdfsSurvey, NodeSettings, QueueFacts, Survey
 
 __all__ = [
     "CONNECTION",
@@ -46,26 +46,26 @@ class Case:
     """A spec, and the YARN that it would run on."""
 
     spec: ClusterSpec
-    settings: Settings
+    settings: YarnSettings
     """``runtime.options``."""
     python: str
     """Interpreter on the nodes."""
     survey: Survey
 
     @property
-    def land(self) -> Land:
+    def overview(self) -> YarnOverview:
         """What YARN told.
 
         Raises:
             NotSeen: It gave no answer.
         """
-        if self.survey.land is None:
+        if self.survey.overview is None:
             failure = self.survey.failure
             raise NotSeen(elsewhere(failure.code if failure else ""))
-        return self.survey.land
+        return self.survey.overview
 
     @property
-    def hdfs(self) -> Hdfs:
+    def hdfs(self) -> HdfsSurvey:
         """What the file system told.
 
         Raises:
@@ -119,9 +119,9 @@ class Rule:
 
     name: str
     matters: str
-    look: Callable[[Case], Looked]
+    look: Callable[[Case], CheckResult]
     """May raise `NotSeen`."""
-    concerns: Callable[[ClusterSpec, Settings], bool] = lambda _spec, _settings: True
+    concerns: Callable[[ClusterSpec, YarnSettings], bool] = lambda _spec, _settings: True
     """Whether there is anything to look at for a spec."""
 
 
@@ -135,9 +135,9 @@ def elsewhere(code: str) -> str:
     return f"not looked at: see '{teller(code)}'"
 
 
-def looked(seen: str, findings: Iterable[Finding] = ()) -> Looked:
+def looked(seen: str, findings: Iterable[Finding] = ()) -> CheckResult:
     """Return what was *seen*, and what is wrong with it."""
-    return Looked(seen, tuple(findings))
+    return CheckResult(seen, tuple(findings))
 
 
 def truth(properties: Mapping[str, str], name: str, *, default: bool) -> bool:

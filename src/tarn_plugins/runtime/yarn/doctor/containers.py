@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from tarn.interfaces import Finding, Looked
+from tarn.interfaces import CheckResult, Finding
 from tarn_plugins.runtime.yarn.client import checks
-from tarn_plugins.runtime.yarn.client.land import listed
+from tarn_plugins.runtime.yarn.client.overview import listed
 from tarn_plugins.runtime.yarn.doctor.case import IN_NM, Case, Rule, looked, truth
 from tarn_plugins.runtime.yarn.doctor.survey import NodeSettings
 
@@ -21,7 +21,7 @@ _CGROUPS = f"{_NM}.linux-container-executor.resources-handler.class"
 _V2 = f"{_NM}.linux-container-executor.cgroups.v2.enabled"
 
 
-def recovery(case: Case) -> Looked:
+def recovery(case: Case) -> CheckResult:
     """See whether a restart of a NodeManager leaves its containers alone."""
     names = (f"{_NM}.recovery.enabled", f"{_NM}.recovery.supervised")
     nodes = case.nodes(names[0])
@@ -39,7 +39,7 @@ def recovery(case: Case) -> Looked:
     return looked(f"a restart of a NodeManager leaves its containers alone ({_asked(nodes)})")
 
 
-def ending(case: Case) -> Looked:
+def ending(case: Case) -> CheckResult:
     """See whether YARN waits as long as Triton may take to end."""
     nodes = case.nodes(_KILL)
     wanted_s = case.spec.triton.exit_timeout_s
@@ -50,8 +50,8 @@ def ending(case: Case) -> Looked:
     if not short:
         return looked(seen)
     found = (
-        f"Triton is killed {least:g} s after it was told to end: what a drain did not let finish "
-        "is cut"
+        f"Triton is killed {least:g} s after it was told to end: requests that a drain did not "
+        "finish are cut"
     )
     step = f"Have {_KILL} = {round(wanted_s * 1000)} {IN_NM}, or lower triton.exit_timeout"
     least_ms = str(round(least * 1000))
@@ -59,7 +59,7 @@ def ending(case: Case) -> Looked:
     return looked(seen, (Finding("TARN-3162", where, found, step, fatal=False),))
 
 
-def memory(case: Case) -> Looked:
+def memory(case: Case) -> CheckResult:
     """See who keeps a container within its memory."""
     nodes = case.nodes(f"{_NM}.resource.memory.enforced")
     seen = sorted({_keeper(node.properties) for node in nodes})
@@ -70,13 +70,13 @@ def _keeper(live: Live) -> str:
     if truth(live, f"{_NM}.resource.memory.enabled", default=False):
         return "kept by cgroups"
     polled = truth(live, f"{_NM}.pmem-check-enabled", default=True)
-    return "kept by the NodeManager's own look" if polled and _looks(live) else "kept by nobody"
+    return "kept by the NodeManager itself" if polled and _looks(live) else "kept by nobody"
 
 
 def _looks(live: Live) -> bool:
     """Say whether the NodeManager's own looks at memory end a container.
 
-    They do nothing beside strict cgroups, and Hadoop takes cgroups for strict unless it is told
+    They do nothing besides strict cgroups, and Hadoop takes cgroups for strict unless it is told
     otherwise, even where there are none.
     """
     return not truth(live, f"{_NM}.resource.memory.enforced", default=True)
@@ -89,8 +89,8 @@ def _memory(nodes: Iterable[NodeSettings]) -> Iterator[Finding]:
         yield Finding(
             "TARN-3163",
             _on(loose, name, "true"),
-            "a container that takes more memory than it asked for is not ended: the node runs out "
-            "of memory instead, and ends what it likes",
+            "a container that takes more memory than it asked for is not ended: the node runs "
+            "out of memory instead, and its kernel kills any process",
             f"Have {name} = false and {_NM}.pmem-check-enabled = true {IN_NM}; or let cgroups do "
             f"it: {_NM}.resource.memory.enabled = true with LinuxContainerExecutor",
             fatal=False,
@@ -101,24 +101,24 @@ def _memory(nodes: Iterable[NodeSettings]) -> Iterator[Finding]:
         yield Finding(
             "TARN-3163",
             _on(strict, name, "true"),
-            "a container is ended for address space that it only reserves, as CUDA does for tens "
-            "of GiB",
+            "a container is killed for address space that it only reserves, as CUDA does with "
+            "tens of GiB",
             f"Have {name} = false {IN_NM}",
             fatal=False,
         )
 
 
-def docker(case: Case) -> Looked:
+def docker(case: Case) -> CheckResult:
     """See whether the nodes take this image's containers, as far as their properties tell."""
     nodes = case.nodes(f"{_LINUX}.allowed-runtimes")
     live = nodes[0].properties
     seen = (
         f"networks {live.get(f'{_DOCKER}.allowed-container-networks', 'host,none,bridge')}; "
         f"runtimes {live.get(f'{_DOCKER}.allowed-container-runtimes', 'runc')}; trusted "
-        "registries and mounts stand in container-executor.cfg of the nodes, which nobody shows: "
-        "`tarn doctor --probe` tries"
+        "registries and mounts are in container-executor.cfg of the nodes, which cannot be read "
+        "from here: `tarn doctor --probe` tries them"
     )
-    fit = {node.host for node in checks.fitting(case.spec, case.settings.queue, case.land)}
+    fit = {node.host for node in checks.fitting(case.spec, case.settings.queue, case.overview)}
     findings = []
     for name, allows, value, found in _docker_needs(case):
         lacking = [node for node in nodes if not allows(node.properties)]
@@ -180,14 +180,14 @@ def _words(value: str) -> list[str]:
     return [word.strip() for word in value.split(",") if word.strip()]
 
 
-def cgroups(case: Case) -> Looked:
+def cgroups(case: Case) -> CheckResult:
     """See what is told of cgroups; their version shows on a node only, unless it was chosen."""
     nodes = case.nodes(_CGROUPS)
     used = sorted({_cgroups(node.properties) for node in nodes})
     chosen = {node.properties[_V2] for node in nodes if node.properties.get(_V2)}
     if chosen == {"true"}:
         return looked(f"version 2; {' or '.join(used)}")
-    return Looked(
+    return CheckResult(
         f"{' or '.join(used)}; their version is seen on a node: `tarn doctor --probe`", known=False
     )
 
@@ -219,10 +219,10 @@ RULES = (
         recovery,
     ),
     Rule("time to end", "Triton finishes what it has before it ends.", ending),
-    Rule("memory of containers", "One container must not take the memory of others.", memory),
+    Rule("memory of containers", "A container must not take the memory of others.", memory),
     Rule(
         "Docker on the nodes",
-        "A container that a node does not allow fails there, on every node, at every try.",
+        "A container that the nodes do not allow fails on every node, at every attempt.",
         docker,
         lambda _spec, settings: settings.docker is not None,
     ),

@@ -6,7 +6,7 @@ from typing import Any
 
 from tarn.java import jvm
 from tarn_plugins.runtime.yarn.client.cluster import Hadoop
-from tarn_plugins.runtime.yarn.doctor.survey import Hdfs, Quota
+from tarn_plugins.runtime.yarn.doctor.survey import HdfsSurvey, Quota
 
 __all__ = ["look_at_hdfs"]
 
@@ -18,8 +18,8 @@ that there is no quota."""
 
 def look_at_hdfs(
     hadoop: Hadoop, repository: str | None, serve: Sequence[str], copied: str | None
-) -> Hdfs:
-    """Look at the staging directory, and at what lies on Hadoop beside it.
+) -> HdfsSurvey:
+    """Look at the staging directory, and at what lies on Hadoop next to it.
 
     Raises:
         TarnError: The file system cannot be reached.
@@ -31,7 +31,7 @@ def look_at_hdfs(
     fs.getFileStatus(jvm.load("org.apache.hadoop.fs.Path")("/"))  # else every part below waits
     existing = _existing(fs, path)
     findings, models = hadoop.repository(repository, serve) if repository else ((), None)
-    return Hdfs(
+    return HdfsSurvey(
         staging=staging,
         problem=problem,
         existing=str(existing),

@@ -1,6 +1,6 @@
 """Gathers a `Survey`, in the process that holds the JVM; changes nothing.
 
-ResourceManager, NameNode and nodes are asked beside one another: one that is silent costs its own
+ResourceManager, NameNode and nodes are asked in parallel: one that is silent costs its own
 deadline, and no more.
 """
 
@@ -20,19 +20,19 @@ from tarn.release import version
 from tarn_plugins.runtime.yarn.client import packed, versions
 from tarn_plugins.runtime.yarn.client.checks import from_error
 from tarn_plugins.runtime.yarn.client.cluster import Hadoop
-from tarn_plugins.runtime.yarn.client.land import Land, Node
+from tarn_plugins.runtime.yarn.client.overview import YarnNode, YarnOverview
 from tarn_plugins.runtime.yarn.doctor.hdfs_look import look_at_hdfs
 from tarn_plugins.runtime.yarn.doctor.scheduling import scheduler
 from tarn_plugins.runtime.yarn.doctor.survey import (
     Client,
-    Hdfs,
+    HdfsSurvey,
     NodeSettings,
-    ResourceManager,
+    ResourceManagerSurvey,
     Survey,
 )
 from tarn_plugins.runtime.yarn.hadoop import web
 
-__all__ = ["PROPERTIES", "Asked", "look"]
+__all__ = ["PROPERTIES", "SurveyScope", "look"]
 
 PROPERTIES = (
     "yarn.am.",
@@ -60,7 +60,7 @@ T = TypeVar("T")
 
 
 @attrs.frozen
-class Asked:
+class SurveyScope:
     """What of a spec decides where to look."""
 
     repository: str | None = None
@@ -72,27 +72,27 @@ class Asked:
     """A packed environment; empty: none."""
 
 
-def look(hadoop: Hadoop, asked: Asked) -> Survey:
+def look(hadoop: Hadoop, asked: SurveyScope) -> Survey:
     """Look once at everything; takes about a second, and up to 20 where something is silent."""
     with _pool() as pool:
         name_node = pool.submit(_name_node, hadoop)
-        hdfs: Future[Hdfs | None] = pool.submit(
+        hdfs: Future[HdfsSurvey | None] = pool.submit(
             look_at_hdfs, hadoop, asked.repository, asked.serve, asked.copied
         )
         python = pool.submit(_python, hadoop, asked.python)
         managers = [pool.submit(_manager, hadoop.web, base) for base in hadoop.web.bases]
         live = pool.submit(_properties, hadoop.web, hadoop.web.bases)
         queues = pool.submit(_scheduler, hadoop.web)
-        answer = pool.submit(_land, hadoop)
+        answer = pool.submit(_overview, hadoop)
         seen = tuple(each.result() for each in managers)
         patience_s = _SILENT_S if all(one.problem for one in seen) else _YARN_S
         silent = hadoop.silent(f"gave no answer within {patience_s:g} s")
-        land, failure = _within(hadoop, answer, silent, patience_s)
-        nodes = [pool.submit(_node, hadoop, node) for node in _chosen(land)]
+        overview, failure = _within(hadoop, answer, silent, patience_s)
+        nodes = [pool.submit(_node, hadoop, node) for node in _chosen(overview)]
         found, missed = _within(hadoop, hdfs, _no_hdfs(), _HDFS_S)
         return Survey(
             client=_client(hadoop, name_node.result().life_s),
-            land=land,
+            overview=overview,
             failure=failure,
             resource_managers=seen,
             properties=live.result(),
@@ -140,15 +140,15 @@ def _no_hdfs() -> TimedOutError:
     )
 
 
-def _land(hadoop: Hadoop) -> Land | None:
-    return hadoop.land(None, ())
+def _overview(hadoop: Hadoop) -> YarnOverview | None:
+    return hadoop.overview(None, ())
 
 
 def _python(hadoop: Hadoop, archive: str) -> tuple[Finding, ...]:
     return packed.look(archive, hadoop.files, version()) if archive else ()
 
 
-def _manager(site: web.Web, base: str) -> ResourceManager:
+def _manager(site: web.Web, base: str) -> ResourceManagerSurvey:
     """Ask one RM who it is; a standby answers this question, too."""
     before = time.time()
     try:
@@ -156,10 +156,12 @@ def _manager(site: web.Web, base: str) -> ResourceManager:
         answer = json.loads(data)
         state = str(answer["clusterInfo"].get("haState", ""))
     except ProviderError as error:
-        return ResourceManager(base, problem=error.found)
+        return ResourceManagerSurvey(base, problem=error.found)
     except (AttributeError, KeyError, TypeError, ValueError):
-        return ResourceManager(base, problem="answers something that is no ResourceManager's")
-    return ResourceManager(
+        return ResourceManagerSurvey(
+            base, problem="gives an answer that does not come from a ResourceManagerSurvey"
+        )
+    return ResourceManagerSurvey(
         base,
         state=state,
         version=versions.of_manager(answer),
@@ -189,17 +191,17 @@ def _scheduler(site: web.Web) -> Any:
     return scheduler(site.rest("ws/v1/cluster/scheduler"))
 
 
-def _chosen(land: Land | None) -> Sequence[Node]:
+def _chosen(overview: YarnOverview | None) -> Sequence[YarnNode]:
     """Return a running node of each kind (label and size), then others, `_MOST_NODES` in all."""
-    there = [node for node in (land.nodes if land else ()) if node.runs and node.web]
-    kinds: dict[tuple[str, tuple[tuple[str, int], ...]], Node] = {}
+    there = [node for node in (overview.nodes if overview else ()) if node.runs and node.web]
+    kinds: dict[tuple[str, tuple[tuple[str, int], ...]], YarnNode] = {}
     for node in there:
         kinds.setdefault((node.label, tuple(sorted(node.total.items()))), node)
     first = list(kinds.values())
     return [*first, *(node for node in there if node not in first)][:_MOST_NODES]
 
 
-def _node(hadoop: Hadoop, node: Node) -> NodeSettings:
+def _node(hadoop: Hadoop, node: YarnNode) -> NodeSettings:
     base = f"{web.scheme(hadoop.conf)}://{node.web}"
     try:
         data, _ = hadoop.web.look(f"{base}/conf", _NODE_S)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from tarn.clock import Skew, skewed
-from tarn.interfaces import Finding, Looked
+from tarn.interfaces import CheckResult, Finding
 from tarn_plugins.runtime.yarn.client import checks
 from tarn_plugins.runtime.yarn.client.checks import IN_RM
 from tarn_plugins.runtime.yarn.doctor.case import (
@@ -26,7 +26,7 @@ _KERBEROS_SKEW_S = 300.0
 """From here on Kerberos refuses."""
 
 
-def connection(case: Case) -> Looked:
+def connection(case: Case) -> CheckResult:
     """See whether YARN answers, and which of its ResourceManagers is at work."""
     survey = case.survey
     states = [f"{one.url} {one.state or one.problem}" for one in survey.resource_managers]
@@ -46,8 +46,8 @@ def _web_servers(case: Case) -> Iterator[Finding]:
                 "TARN-3142",
                 one.url,
                 one.problem,
-                f"Start that ResourceManager, open its port to this machine, or mend {key} in the "
-                "yarn-site.xml of HADOOP_CONF_DIR here",
+                f"Start that ResourceManager, open its port to this machine, or correct {key} "
+                "in the yarn-site.xml of HADOOP_CONF_DIR here",
                 fatal=False,
             )
     known = [one for one in managers if one.state]
@@ -61,7 +61,7 @@ def _web_servers(case: Case) -> Iterator[Finding]:
         )
 
 
-def user(case: Case) -> Looked:
+def user(case: Case) -> CheckResult:
     """See who submits, and how that is proven."""
     client = case.survey.client
     how = "by a Kerberos ticket" if client.kerberos else "by name only (no Kerberos)"
@@ -69,7 +69,7 @@ def user(case: Case) -> Looked:
     return looked(f"{client.user}, {how}")
 
 
-def versions(case: Case) -> Looked:
+def versions(case: Case) -> CheckResult:
     """See the versions of Hadoop here and there."""
     client, there = case.survey.client, case.survey.resource_managers
     managers = sorted({one.version for one in there if one.version})
@@ -92,19 +92,21 @@ def versions(case: Case) -> Looked:
     return looked(seen, (finding,))
 
 
-def java_here(case: Case) -> Looked:
+def java_here(case: Case) -> CheckResult:
     """See which Java the client runs."""
     client = case.survey.client
-    return looked(f"{client.java} at {client.java_home}; `tarn doctor --probe` sees the nodes'")
+    return looked(
+        f"{client.java} at {client.java_home}; `tarn doctor --probe` checks the nodes' Java"
+    )
 
 
-def clocks(case: Case) -> Looked:
+def clocks(case: Case) -> CheckResult:
     """See how far clocks are off, by the `Date` that web servers of YARN and HDFS write."""
     managers = [(f"ResourceManager {one.url}", one.clock) for one in case.survey.resource_managers]
     clocks = (*managers, ("NameNode", case.survey.name_node_clock))
     known = [(whose, clock) for whose, clock in clocks if clock is not None]
     if not known:
-        raise NotSeen("no web server of YARN or HDFS told its time")
+        raise NotSeen("no web server of YARN or HDFS reported its time")
     fatal_s = _KERBEROS_SKEW_S if case.survey.client.kerberos else None
     seen = ", ".join(f"{whose} {_offset(clock)}" for whose, clock in known)
     wrong = (skewed(whose, clock, fatal_s) for whose, clock in known)
@@ -117,7 +119,7 @@ def _offset(clock: Skew) -> str:
     return f"is {abs(clock.sure_s):.0f} s {'ahead' if clock.sure_s > 0 else 'behind'}"
 
 
-def recovery(case: Case) -> Looked:
+def recovery(case: Case) -> CheckResult:
     """See whether a restart of the ResourceManager leaves containers alone."""
     live = case.properties
     wanted = {
@@ -138,27 +140,29 @@ def recovery(case: Case) -> Looked:
     return looked("a restart of the ResourceManager leaves masters and instances alone", findings)
 
 
-def attempts(case: Case) -> Looked:
+def attempts(case: Case) -> CheckResult:
     """See how often YARN starts a master."""
-    cap = case.land.am_max_attempts
+    cap = case.overview.am_max_attempts
     seen = f"up to {cap}" if cap is not None else "not told"
     wanted = f"{seen}; master.max_attempts = {case.spec.master.max_attempts}"
-    return Looked(wanted, tuple(checks.attempts(case.spec, case.land)), known=cap is not None)
+    return CheckResult(
+        wanted, tuple(checks.attempts(case.spec, case.overview)), known=cap is not None
+    )
 
 
-def placement(case: Case) -> Looked:
+def placement(case: Case) -> CheckResult:
     """See whether YARN takes placement constraints."""
-    land = case.land
-    seen = "YARN takes them" if land.placement != "plain" else land.placement_reason
-    if len(land.nodes) > _MANY_NODES:
+    overview = case.overview
+    seen = "YARN takes them" if overview.placement != "plain" else overview.placement_reason
+    if len(overview.nodes) > _MANY_NODES:
         seen += (
-            f"; with {len(land.nodes)} nodes constraints slow YARN's scheduling down: TARN asks "
-            "for one simple one"
+            f"; with {len(overview.nodes)} nodes, constraints slow YARN's scheduling down: TARN "
+            "asks for a simple one only"
         )
-    return looked(seen, checks.placement(case.spec, land))
+    return looked(seen, checks.placement(case.spec, overview))
 
 
-def calculator(case: Case) -> Looked:
+def calculator(case: Case) -> CheckResult:
     """See whether YARN counts more than memory."""
     scheduler = case.survey.scheduler
     if scheduler is None:
@@ -167,8 +171,9 @@ def calculator(case: Case) -> Looked:
         return _fair_policy(case)
     if scheduler.counts_all is None:
         raise NotSeen(
-            f"the scheduler ({scheduler.kind}) does not tell; look for yarn.scheduler.capacity."
-            "resource-calculator in capacity-scheduler.xml of the ResourceManager"
+            f"the scheduler ({scheduler.kind}) does not say; look for "
+            "yarn.scheduler.capacity.resource-calculator in capacity-scheduler.xml of the "
+            "ResourceManager"
         )
     if scheduler.counts_all:
         return looked("memory, vcores and every other type count")
@@ -184,7 +189,7 @@ def calculator(case: Case) -> Looked:
     return looked("memory counts, and nothing else", (finding,))
 
 
-def _fair_policy(case: Case) -> Looked:
+def _fair_policy(case: Case) -> CheckResult:
     scheduler, name = case.survey.scheduler, case.settings.queue
     assert scheduler is not None
     queue = scheduler.queue(name)  # one that nobody used yet is not shown, and gets the root's
@@ -192,11 +197,11 @@ def _fair_policy(case: Case) -> Looked:
     path = name if queue is None else queue.path
     seen = f"the fair scheduler's policy of {path} is {policy or 'not told'}"
     if policy in ("drf", "dominantresourcefairness", ""):
-        return Looked(seen, known=bool(policy))
+        return CheckResult(seen, known=bool(policy))
     finding = Finding(
         "TARN-3143",
         f"{path}: schedulingPolicy = {policy}",
-        "this policy shares memory only: who asks for GPUs or vcores gets no fair part of them",
+        "this policy shares only memory: applications get no fair share of GPUs or vcores",
         "Have <schedulingPolicy>drf</schedulingPolicy> for the queue in fair-scheduler.xml of the "
         "ResourceManager; it reads the file again by itself",
         fatal=False,
@@ -204,7 +209,7 @@ def _fair_policy(case: Case) -> Looked:
     return looked(seen, (finding,))
 
 
-def logs(case: Case) -> Looked:
+def logs(case: Case) -> CheckResult:
     """See whether logs outlive their containers."""
     name = "yarn.log-aggregation-enable"
     live = case.properties
@@ -214,8 +219,8 @@ def logs(case: Case) -> Looked:
     finding = Finding(
         "TARN-3161",
         f"{name} = false",
-        "the logs of an instance or master that ended stay on its node, and are removed there: "
-        "`tarn logs` has none of them",
+        "the logs of an ended instance or master stay on its node, and are removed there: `tarn "
+        "logs` cannot show them",
         f"Have {name} = true in yarn-site.xml of the ResourceManager and of every node, and all of "
         "them restarted",
         fatal=False,
@@ -226,10 +231,10 @@ def logs(case: Case) -> Looked:
 RULES = (
     Rule(
         CONNECTION,
-        "Nothing can be submitted, and a cluster cannot be found, while YARN does not answer.",
+        "While YARN does not answer, nothing can be submitted and no cluster can be found.",
         connection,
     ),
-    Rule(USER, "Queues and directories are permitted to this user.", user),
+    Rule(USER, "Permissions for queues and directories depend on this user.", user),
     Rule(
         VERSIONS,
         "The client of another version may not understand what YARN answers.",
@@ -238,7 +243,7 @@ RULES = (
     Rule(JAVA, "Clients and masters need Java 11 or newer.", java_here),
     Rule(
         "clocks of YARN and HDFS",
-        "Tokens end, and Kerberos believes, by the clock.",
+        "Tokens and Kerberos tickets depend on the clock.",
         clocks,
     ),
     Rule(
@@ -248,7 +253,7 @@ RULES = (
     ),
     Rule(
         "attempts of a master",
-        "A master that is lost is started again only so often.",
+        "YARN restarts a lost master only a limited number of times.",
         attempts,
     ),
     Rule(
@@ -261,5 +266,5 @@ RULES = (
         "Two instances may be put on one GPU where YARN counts memory only.",
         calculator,
     ),
-    Rule("logs of what ended", "The log of what failed is read after its end.", logs),
+    Rule("logs of what ended", "The log of a failed instance is read after its end.", logs),
 )

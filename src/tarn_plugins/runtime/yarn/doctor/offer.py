@@ -11,13 +11,13 @@ from cattrs.preconf.json import make_converter
 
 from tarn.domain import ClusterSpec
 from tarn.errors import TarnError
-from tarn.interfaces import Check, ClientContext, Looked
+from tarn.interfaces import Check, CheckResult, ClientContext
 from tarn.plain import structure
-from tarn_plugins.runtime.yarn import READS, Settings
+from tarn_plugins.runtime.yarn import READS, YarnSettings
 from tarn_plugins.runtime.yarn.client.checks import from_error
-from tarn_plugins.runtime.yarn.client.deployer import open_door
-from tarn_plugins.runtime.yarn.client.door import Door
+from tarn_plugins.runtime.yarn.client.deployer import start_child
 from tarn_plugins.runtime.yarn.client.environments import packed
+from tarn_plugins.runtime.yarn.client.hadoop_child import HadoopClient
 from tarn_plugins.runtime.yarn.doctor.case import Case, NotSeen, Rule, elsewhere, teller
 from tarn_plugins.runtime.yarn.doctor.rules import RULES, copied
 from tarn_plugins.runtime.yarn.doctor.survey import Survey
@@ -29,20 +29,22 @@ WITHIN_S = 50.0
 _converter = make_converter()
 
 
-def checks(spec: ClusterSpec, context: ClientContext, door: Door | None = None) -> Iterator[Check]:
+def checks(
+    spec: ClusterSpec, context: ClientContext, hadoop: HadoopClient | None = None
+) -> Iterator[Check]:
     """Yield every check of the YARN that *spec* would run on; none where it runs elsewhere.
 
     Args:
         spec: What would run.
         context: The client's.
-        door: Asks YARN; None: a child process, which ends with the look.
+        hadoop: Asks YARN; None: a child process, which ends with the look.
     """
     if spec.runtime.use != "yarn":
         return
-    settings, problems = structure(Settings, spec.runtime.options, "runtime.options")
+    settings, problems = structure(YarnSettings, spec.runtime.options, "runtime.options")
     if settings is None or problems:
         return  # `tarn doctor` says so: it reads the options of every provider
-    once = _Once(partial(_ask, spec, settings, context, door))
+    once = _Once(partial(_ask, spec, settings, context, hadoop))
     python = settings.python or sys.executable
     case = partial(Case, spec, settings, python)
     for rule in RULES:
@@ -68,25 +70,25 @@ class _Once:
             return self._found
 
 
-def _look(rule: Rule, once: _Once, case: Callable[[Survey], Case]) -> Looked:
+def _look(rule: Rule, once: _Once, case: Callable[[Survey], Case]) -> CheckResult:
     survey = once.survey()
     if isinstance(survey, TarnError):
         if rule.name == teller(survey.code):
-            return Looked("", (from_error(survey),))
-        return Looked(elsewhere(survey.code), known=False)
+            return CheckResult("", (from_error(survey),))
+        return CheckResult(elsewhere(survey.code), known=False)
     try:
         return rule.look(case(survey))
     except NotSeen as unseen:
-        return Looked(str(unseen), known=False)
+        return CheckResult(str(unseen), known=False)
 
 
 def _ask(
-    spec: ClusterSpec, settings: Settings, context: ClientContext, door: Door | None
+    spec: ClusterSpec, settings: YarnSettings, context: ClientContext, hadoop: HadoopClient | None
 ) -> Survey:
-    """Take the look; a door of its own is closed after it."""
-    if door is not None:
-        return _structured(door.ask("survey", WITHIN_S, **_asked(spec, settings)))
-    own = open_door(settings, context)
+    """Take the look; a child of its own is ended after it."""
+    if hadoop is not None:
+        return _structured(hadoop.ask("survey", WITHIN_S, **_asked(spec, settings)))
+    own = start_child(settings, context)
     try:
         return _structured(own.ask("survey", WITHIN_S, **_asked(spec, settings)))
     finally:
@@ -97,7 +99,7 @@ def _structured(told: Any) -> Survey:
     return _converter.structure(told, Survey)
 
 
-def _asked(spec: ClusterSpec, settings: Settings) -> dict[str, Any]:
+def _asked(spec: ClusterSpec, settings: YarnSettings) -> dict[str, Any]:
     """Return `looking.Asked` of *spec*, as JSON."""
     location = spec.models.repository
     return {

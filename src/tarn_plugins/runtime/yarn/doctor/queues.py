@@ -3,10 +3,10 @@
 import math
 from collections.abc import Iterator, Mapping
 
-from tarn.interfaces import Finding, Looked
+from tarn.interfaces import CheckResult, Finding
 from tarn_plugins.runtime.yarn.client import checks
 from tarn_plugins.runtime.yarn.client.checks import instance_ask, master_ask
-from tarn_plugins.runtime.yarn.client.land import MEMORY, Amounts, shown
+from tarn_plugins.runtime.yarn.client.overview import MEMORY, Amounts, amounts_text
 from tarn_plugins.runtime.yarn.doctor.case import Case, Rule, looked
 from tarn_plugins.runtime.yarn.doctor.survey import Partition, QueueFacts
 
@@ -18,22 +18,22 @@ _REFRESH = (
 _PREFIX = "yarn.scheduler.capacity"
 _STEP = "yarn.scheduler.minimum-allocation-mb"
 _NEVER = 0
-"""What is not above this is no limit of a lifetime."""
+"""What is not above this is not a limit of a lifetime."""
 
 
-def use(case: Case) -> Looked:
+def use(case: Case) -> CheckResult:
     """See whether this user's applications can be submitted to the queue."""
-    land, name = case.land, case.settings.queue
-    queue = land.queue(name)
+    overview, name = case.overview, case.settings.queue
+    queue = overview.queue(name)
     where = name if queue is None else queue.name
-    usable = [q.name for q in land.queues if q.running and q.may_submit]
-    seen = f"{where} is open to {land.user}" if land.queues else "YARN showed no queue"
+    usable = [q.name for q in overview.queues if q.running and q.may_submit]
+    seen = f"{where} is open to {overview.user}" if overview.queues else "YARN showed no queue"
     if queue is not None and len(usable) > 1:
         seen += f", and {len(usable) - 1} more"
-    return Looked(seen, tuple(checks.queue_use(name, land)), known=bool(land.queues))
+    return CheckResult(seen, tuple(checks.queue_use(name, overview)), known=bool(overview.queues))
 
 
-def capacity(case: Case) -> Looked:
+def capacity(case: Case) -> CheckResult:
     """See whether the queue may grow to what `replicas.min` needs, and has it now."""
     queue, needs = case.queue(), _needs(case)
     seen: list[str] = []
@@ -44,14 +44,14 @@ def capacity(case: Case) -> Looked:
             continue
         of = f" of label {label}" if label else ""
         seen.append(
-            f"{queue.path} may grow to {shown(part.most)}{of}, {shown(part.used)} in use; needed "
-            f"at least: {shown(need)}"
+            f"{queue.path} may grow to {amounts_text(part.most)}{of}, "
+            f"{amounts_text(part.used)} in use; needed at least: {amounts_text(need)}"
         )
         findings += _partition(case, queue, part, need)
     findings += _applications(queue)
     known = bool(seen)
-    return Looked(
-        "; ".join(seen) or "the ResourceManager tells no limits of it", tuple(findings), known
+    return CheckResult(
+        "; ".join(seen) or "the ResourceManager does not report its limits", tuple(findings), known
     )
 
 
@@ -60,10 +60,10 @@ def _part(case: Case, queue: QueueFacts, label: str) -> Partition | None:
 
     A label to which it was given no capacity is not listed at all, and it may have nothing of it.
     """
-    land = case.land
-    here = land.queue(case.settings.queue)
+    overview = case.overview
+    here = overview.queue(case.settings.queue)
     barred = bool(label) and (here is None or not here.may_use(label))
-    if barred or not any(node.runs and node.label == label for node in land.nodes):
+    if barred or not any(node.runs and node.label == label for node in overview.nodes):
         return None
     found = queue.partition(label)
     if found is None and label and queue.partitions:
@@ -73,7 +73,7 @@ def _part(case: Case, queue: QueueFacts, label: str) -> Partition | None:
 
 def _needs(case: Case) -> dict[str, Amounts]:
     """Return partition -> what the master and ``replicas.min`` instances ask of it, rounded up."""
-    spec, land, name = case.spec, case.land, case.settings.queue
+    spec, overview, name = case.spec, case.overview, case.settings.queue
     count = max(1, spec.replicas.min)
     one = _rounded(case, instance_ask(spec))
     found: dict[str, dict[str, int]] = {}
@@ -81,7 +81,7 @@ def _needs(case: Case) -> dict[str, Amounts]:
         (spec.placement.node_label, {kind: count * amount for kind, amount in one.items()}),
         (spec.master.node_label, _rounded(case, master_ask(spec))),
     ):
-        part = found.setdefault(land.label(label, name), {})
+        part = found.setdefault(overview.label(label, name), {})
         for kind, amount in ask.items():
             part[kind] = part.get(kind, 0) + amount
     return dict(found)
@@ -97,14 +97,14 @@ def _rounded(case: Case, ask: Amounts) -> Amounts:
 def _partition(case: Case, queue: QueueFacts, part: Partition, need: Amounts) -> Iterator[Finding]:
     """Yield the first of what keeps *need* out of one partition: for ever, for a user, now."""
     where = f"replicas.min = {case.spec.replicas.min}, runtime.options.queue = '{queue.path}'"
-    asked = f"its instances and the master need {shown(need)}"
+    asked = f"its instances and the master need {amounts_text(need)}"
     of = f" of the label {part.label}" if part.label else ""
     own = f".accessible-node-labels.{part.label}" if part.label else ""
     if _more(need, part.most):
         yield Finding(
             "TARN-3145",
             where,
-            f"{asked}; the queue may grow to {shown(part.most)}{of}",
+            f"{asked}; the queue may grow to {amounts_text(part.most)}{of}",
             f"Lower replicas.min, or have {_PREFIX}.{queue.path}{own}.maximum-capacity raised, of "
             f"the queues above it too ({_PREFIX}.{queue.path}{own}.capacity where it is 0), "
             f"{_REFRESH}",
@@ -115,7 +115,7 @@ def _partition(case: Case, queue: QueueFacts, part: Partition, need: Amounts) ->
         yield Finding(
             "TARN-3145",
             where,
-            f"{asked}; one user may have {shown(user)} of the queue",
+            f"{asked}; one user may have {amounts_text(user)} of the queue",
             f"Lower replicas.min, or have {_PREFIX}.{queue.path}.user-limit-factor (now "
             f"{queue.user_factor:g}) raised {_REFRESH}",
         )
@@ -124,7 +124,7 @@ def _partition(case: Case, queue: QueueFacts, part: Partition, need: Amounts) ->
         yield Finding(
             "TARN-3146",
             where,
-            f"{asked}; {shown(free)} of the queue is free now: the others wait",
+            f"{asked}; {amounts_text(free)} of the queue is free now: the other instances wait",
             "Wait until applications in it end (`yarn application -list` shows them), or choose "
             "another queue in runtime.options.queue",
             fatal=False,
@@ -151,15 +151,18 @@ def _applications(queue: QueueFacts) -> Iterator[Finding]:
         )
 
 
-def master_room(case: Case) -> Looked:
+def master_room(case: Case) -> CheckResult:
     """See whether one more master fits into what masters may have of the queue."""
     queue, ask = case.queue(), _rounded(case, master_ask(case.spec))
-    part = queue.partition(case.land.label(case.spec.master.node_label, case.settings.queue))
+    part = queue.partition(case.overview.label(case.spec.master.node_label, case.settings.queue))
     if part is None or not any(part.masters.values()):
-        return Looked("the ResourceManager does not tell", known=False)
+        return CheckResult("the ResourceManager does not tell", known=False)
     counted = None if case.survey.scheduler is None else case.survey.scheduler.counts_all
     limit = part.masters if counted else {MEMORY: part.masters.get(MEMORY, 0)}
-    seen = f"masters may have {shown(limit)} of {queue.path}, and have {shown(part.masters_used)}"
+    seen = (
+        f"masters may use {amounts_text(limit)} of {queue.path}, "
+        f"and use {amounts_text(part.masters_used)}"
+    )
     if not _more(_sum(ask, part.masters_used), limit):
         return looked(seen)
     alone = queue.active == 0  # YARN then lets one in, however little room there is
@@ -177,28 +180,28 @@ def _no_room(
     return Finding(
         "TARN-3147",
         f"master.memory = {ask[MEMORY]}MiB, runtime.options.queue = '{queue.path}'",
-        f"masters of applications have {shown(part.masters_used)} and may have "
-        f"{shown(part.masters)}: {then}",
+        f"masters of applications use {amounts_text(part.masters_used)} and may use "
+        f"{amounts_text(part.masters)}: {then}",
         f"Lower master.memory, end an application of this queue, or have {_PREFIX}.{queue.path}."
         f"maximum-am-resource-percent{to} {_REFRESH}",
         fatal=fatal,
     )
 
 
-def lifetime(case: Case) -> Looked:
+def lifetime(case: Case) -> CheckResult:
     """See after how long YARN kills an application of the queue."""
     queue = case.queue()
     most, default = queue.max_lifetime_s, queue.default_lifetime_s
     if most is None and default is None:
         kind = "" if case.survey.scheduler is None else case.survey.scheduler.kind
-        return Looked(f"the {kind} scheduler tells no limit", known=kind == "fair")
+        return CheckResult(f"the {kind} scheduler reports no limit", known=kind == "fair")
     limits = {
         "maximum-application-lifetime": most or -1,
         "default-application-lifetime": default or -1,
     }
     given = {name: seconds for name, seconds in limits.items() if seconds > _NEVER}
     if not given:
-        return looked(f"applications of {queue.path} may live for ever")
+        return looked(f"applications of {queue.path} have no time limit")
     after_s = min(given.values())
     names = " and ".join(f"{_PREFIX}.{queue.path}.{name}" for name in given)
     finding = Finding(
@@ -230,10 +233,10 @@ def _less(whole: Amounts, part: Amounts) -> Amounts:
 
 
 RULES = (
-    Rule("YARN queue", "YARN refuses an application that may not be in its queue.", use),
+    Rule("YARN queue", "YARN refuses an application that its queue does not allow.", use),
     Rule(
         "room in the queue",
-        "Instances beyond what the queue may have are never started.",
+        "Instances beyond the queue's capacity are never started.",
         capacity,
     ),
     Rule(

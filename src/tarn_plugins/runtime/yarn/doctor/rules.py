@@ -9,9 +9,9 @@ from cattrs.preconf.json import make_converter
 from tarn.domain import ClusterSpec
 from tarn.errors import TarnError
 from tarn.interfaces import Finding
-from tarn_plugins.runtime.yarn import Settings
+from tarn_plugins.runtime.yarn import YarnSettings
 from tarn_plugins.runtime.yarn.client.checks import from_error
-from tarn_plugins.runtime.yarn.client.door import Door
+from tarn_plugins.runtime.yarn.client.hadoop_child import HadoopClient
 from tarn_plugins.runtime.yarn.doctor import containers, managers, queues, room, storage
 from tarn_plugins.runtime.yarn.doctor.case import Case, NotSeen, Rule
 from tarn_plugins.runtime.yarn.doctor.survey import Survey
@@ -35,20 +35,24 @@ _converter = make_converter()
 
 
 def errors(
-    door: Door, spec: ClusterSpec, settings: Settings, python: str, known: tuple[Finding, ...] = ()
+    hadoop: HadoopClient,
+    spec: ClusterSpec,
+    settings: YarnSettings,
+    python: str,
+    known: tuple[Finding, ...] = (),
 ) -> tuple[Finding, ...]:
     """Return the errors that `tarn doctor` would tell and that waiting does not heal.
 
     What is wrong with the models and the environment of the nodes is left out: who starts something
-    looks at both by other questions. A look that fails is told, and is no error. Nothing is looked
-    at where an error is among the *known* findings: it is often the cause of others, such as a size
-    that no queue has either.
+    looks at both by other questions. A look that fails is told, and is not an error. Nothing is
+    looked at where an error is among the *known* findings: it is often the cause of others, such as
+    a size that no queue has either.
     """
     if any(finding.fatal for finding in known):
         return ()
     asked: dict[str, Any] = {"repository": None, "serve": [], "copied": copied(spec), "python": ""}
     try:
-        told = door.ask("survey", PREFLIGHT_S, **asked)
+        told = hadoop.ask("survey", PREFLIGHT_S, **asked)
     except TarnError as error:
         return (attrs.evolve(from_error(error), fatal=False),)
     case = Case(spec, settings, python, _converter.structure(told, Survey))

@@ -6,7 +6,7 @@ The answer differs between versions and schedulers; what is not in it is not kno
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tarn_plugins.runtime.yarn.client.land import MEMORY, VCORES, Amounts
+from tarn_plugins.runtime.yarn.client.overview import MEMORY, VCORES, Amounts
 from tarn_plugins.runtime.yarn.doctor.survey import Partition, QueueFacts, Scheduler
 
 __all__ = ["scheduler"]
@@ -95,7 +95,7 @@ def _partition(label: str, capacity: Plain, usage: Plain, queue: Plain) -> Parti
 def _counts_all(queues: tuple[QueueFacts, ...]) -> bool | None:
     """Say whether vcores count: the room for masters is a share of a queue, made by the calculator.
 
-    A DefaultResourceCalculator makes it from memory, and writes one vcore beside it.
+    A DefaultResourceCalculator makes it from memory, and writes one vcore next to it.
     """
     for queue in queues:
         for part in queue.partitions:

@@ -4,26 +4,26 @@ from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 from tarn.domain import ClusterSpec
-from tarn.interfaces import Finding, Looked
+from tarn.interfaces import CheckResult, Finding
 from tarn.plain import pasted
-from tarn_plugins.runtime.yarn import READS, Settings
+from tarn_plugins.runtime.yarn import READS, YarnSettings
 from tarn_plugins.runtime.yarn.client import checks
 from tarn_plugins.runtime.yarn.client.environments import packed
-from tarn_plugins.runtime.yarn.client.land import listed
+from tarn_plugins.runtime.yarn.client.overview import listed
 from tarn_plugins.runtime.yarn.doctor.case import Case, NotSeen, Rule, looked
-from tarn_plugins.runtime.yarn.doctor.survey import Hdfs, Quota
+from tarn_plugins.runtime.yarn.doctor.survey import HdfsSurvey, Quota
 
 __all__ = ["RULES"]
 
 _NAMES = 16
-"""Files and directories of one cluster beside its models, their hidden names while they are
+"""Files and directories of one cluster besides its models, their hidden names while they are
 written, and the launch file of each instance at its start."""
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _NEXT = 1024
 _DAY_S = 86400
 
 
-def staging(case: Case) -> Looked:
+def staging(case: Case) -> CheckResult:
     """See whether the files of clusters can be written, and passed by the nodes."""
     failure = case.survey.hdfs_failure
     if failure is not None:
@@ -33,18 +33,18 @@ def staging(case: Case) -> Looked:
     return looked(f"{hdfs.staging} can be written", (*findings, *_closed(case, hdfs)))
 
 
-def _safe_mode(hdfs: Hdfs) -> Iterator[Finding]:
+def _safe_mode(hdfs: HdfsSurvey) -> Iterator[Finding]:
     if hdfs.safe_mode:
         yield Finding(
             "TARN-3175",
             hdfs.staging,
             "the NameNode is in safe mode: nothing can be written",
-            "Wait until it left it (`hdfs dfsadmin -safemode get`), or mend the DataNodes that it "
-            "misses; `hdfs dfsadmin -safemode leave` where nothing is missing",
+            "Wait until it leaves safe mode (`hdfs dfsadmin -safemode get`), or repair the "
+            "DataNodes that are missing; if none is missing, run `hdfs dfsadmin -safemode leave`",
         )
 
 
-def _closed(case: Case, hdfs: Hdfs) -> Iterator[Finding]:
+def _closed(case: Case, hdfs: HdfsSurvey) -> Iterator[Finding]:
     """Yield that NodeManagers reach the files with the user's token only, and what that costs."""
     if not hdfs.closed:
         return
@@ -60,7 +60,7 @@ def _closed(case: Case, hdfs: Hdfs) -> Iterator[Finding]:
     )
 
 
-def quotas(case: Case) -> Looked:
+def quotas(case: Case) -> CheckResult:
     """See whether quotas of the staging directory leave room."""
     hdfs = case.hdfs
     seen = "; ".join(map(_left, hdfs.quotas)) or f"none on the way to {hdfs.staging}"
@@ -73,7 +73,7 @@ def _left(quota: Quota) -> str:
     return f"{quota.path} has {' and '.join(parts)} left"
 
 
-def _over(quota: Quota, hdfs: Hdfs) -> Iterator[Finding]:
+def _over(quota: Quota, hdfs: HdfsSurvey) -> Iterator[Finding]:
     names = _NAMES + (hdfs.to_copy is not None)
     if quota.names is not None and quota.names < names:
         yield Finding(
@@ -97,14 +97,14 @@ def _over(quota: Quota, hdfs: Hdfs) -> Iterator[Finding]:
         )
 
 
-def space(case: Case) -> Looked:
+def space(case: Case) -> CheckResult:
     """See whether the disks of the file system have room."""
     hdfs = case.hdfs
     if hdfs.free is None:
-        raise NotSeen("the file system does not tell how much is free")
+        raise NotSeen("the file system does not report its free space")
     needed = max(hdfs.block, (hdfs.to_copy or 0) * hdfs.replication)
     models = "" if hdfs.to_copy is None else f"; the models take {_bytes(hdfs.to_copy)}"
-    seen = f"{_bytes(hdfs.free)} free, each block kept {_times(hdfs.replication)}{models}"
+    seen = f"{_bytes(hdfs.free)} free, each block stored {_times(hdfs.replication)}{models}"
     if hdfs.free >= needed:
         return looked(seen)
     finding = Finding(
@@ -117,28 +117,28 @@ def space(case: Case) -> Looked:
     return looked(seen, (finding,))
 
 
-def models(case: Case) -> Looked:
+def models(case: Case) -> CheckResult:
     """See whether a repository that the nodes fetch is there, and can be read."""
     uri, count = case.spec.models.repository, case.hdfs.models
     seen = uri if count is None else f"{uri}: {count} file{'' if count == 1 else 's'}"
     return looked(seen, case.hdfs.repository)
 
 
-def python(case: Case) -> Looked:
+def python(case: Case) -> CheckResult:
     """See which Python the nodes are told to use, or the archive that holds it."""
     if packed(case.python):
         return looked(f"packed in {case.python}", case.survey.python)
-    seen = f"{case.python}; `tarn doctor --probe` sees whether the nodes have it"
+    seen = f"{case.python}; `tarn doctor --probe` checks whether the nodes have it"
     return looked(seen, checks.python_path(case.python))
 
 
-def tokens(case: Case) -> Looked:
+def tokens(case: Case) -> CheckResult:
     """See how long the delegation tokens of a submission last."""
     client = case.survey.client
     if not client.kerberos:
         return looked("none: no Kerberos")
     if client.token_life_s is None:
-        raise NotSeen("the NameNode does not tell how long its tokens can be renewed")
+        raise NotSeen("the NameNode does not report how long its tokens can be renewed")
     days = client.token_life_s / _DAY_S
     if client.principal:
         new = f"the master gets new ones by the keytab of {client.principal}"
@@ -157,7 +157,7 @@ def _bytes(count: float) -> str:
     return f"{count:.3g} {unit}" if unit != "B" else f"{count:.0f} B"
 
 
-def _fetched(spec: ClusterSpec, _settings: Settings) -> bool:
+def _fetched(spec: ClusterSpec, _settings: YarnSettings) -> bool:
     return urlsplit(spec.models.repository).scheme in READS
 
 
@@ -167,11 +167,11 @@ RULES = (
         "The master's own files go there, and the nodes fetch them.",
         staging,
     ),
-    Rule("quotas of HDFS", "A file beyond a quota is not written.", quotas),
-    Rule("free space of HDFS", "What is staged needs room in every replica.", space),
+    Rule("quotas of HDFS", "HDFS does not write a file beyond a quota.", quotas),
+    Rule("free space of HDFS", "Staged files need space in every replica.", space),
     Rule("models on Hadoop", "The nodes fetch the models as this user.", models, _fetched),
     Rule("Python of the nodes", "The master is a Python program on a node.", python),
-    Rule("delegation tokens", "The nodes fetch files with them, on a YARN with Kerberos.", tokens),
+    Rule("delegation tokens", "On a YARN with Kerberos, nodes fetch files with them.", tokens),
 )
 
 

@@ -10,16 +10,16 @@ import attrs
 
 from tarn.clock import Skew
 from tarn.interfaces import Finding
-from tarn_plugins.runtime.yarn.client.land import Amounts, Land, goes_by
+from tarn_plugins.runtime.yarn.client.overview import Amounts, YarnOverview, goes_by
 
 __all__ = [
     "Client",
-    "Hdfs",
+    "HdfsSurvey",
     "NodeSettings",
     "Partition",
     "QueueFacts",
     "Quota",
-    "ResourceManager",
+    "ResourceManagerSurvey",
     "Scheduler",
     "Survey",
 ]
@@ -42,7 +42,7 @@ class Client:
 
 
 @attrs.frozen
-class ResourceManager:
+class ResourceManagerSurvey:
     """The web server of one ResourceManager."""
 
     url: str
@@ -135,7 +135,7 @@ class Quota:
 
 
 @attrs.frozen
-class Hdfs:
+class HdfsSurvey:
     """The file system on which the files of clusters lie."""
 
     staging: str
@@ -166,11 +166,11 @@ class Survey:
     """Everything that one look saw."""
 
     client: Client = attrs.field(factory=Client)
-    land: Land | None = None
+    overview: YarnOverview | None = None
     """What a submission looks at, too; None: *failure* says why."""
     failure: Finding | None = None
     """Why YARN gave no answer."""
-    resource_managers: tuple[ResourceManager, ...] = ()
+    resource_managers: tuple[ResourceManagerSurvey, ...] = ()
     properties: Mapping[str, str] | None = attrs.field(default=None, hash=False)
     """Live properties of the ResourceManager; None: it shows none."""
     scheduler: Scheduler | None = None
@@ -178,7 +178,7 @@ class Survey:
     """One node of each label and kind of size first, as far as they could be asked."""
     name_node_clock: Skew | None = None
     """How far the NameNode's clock is off; None: it told no time."""
-    hdfs: Hdfs | None = None
+    hdfs: HdfsSurvey | None = None
     hdfs_failure: Finding | None = None
     python: tuple[Finding, ...] = ()
     """What is wrong with a packed environment; nothing where none is named."""

@@ -1,1 +1,1 @@
-"""The doors to Hadoop: the only modules of this runtime that hold Java objects for the master."""
+"""The clients of Hadoop: the only modules of this runtime that hold Java objects for the master."""

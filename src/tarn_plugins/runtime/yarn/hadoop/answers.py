@@ -8,15 +8,15 @@ from collections.abc import Iterator
 from typing import Any
 
 from tarn.java import mask
-from tarn_plugins.runtime.yarn.wire import Completed, Grant, Rejected
+from tarn_plugins.runtime.yarn.messages import AllocatedContainer, Completed, Rejected
 
 __all__ = ["completed", "grant", "leaving_nodes", "maximum", "preempted", "rejected"]
 
 
-def grant(container: Any) -> Grant:
+def grant(container: Any) -> AllocatedContainer:
     """Return one ``Container``."""
     node = container.getNodeId()
-    return Grant(
+    return AllocatedContainer(
         container_id=str(container.getId()),
         number=int(container.getAllocationRequestId()),
         node=str(node.getHost()),
@@ -51,8 +51,14 @@ def preempted(message: Any) -> Iterator[tuple[str, str]]:
         return
     # the negotiable part first: what is in both will be taken
     for part, why in (
-        (message.getContract(), "YARN may take it soon: others have a right to the place"),
-        (message.getStrictContract(), "YARN takes it soon: others have a right to the place"),
+        (
+            message.getContract(),
+            "YARN may soon take it away: other applications have a right to its place",
+        ),
+        (
+            message.getStrictContract(),
+            "YARN will soon take it away: other applications have a right to its place",
+        ),
     ):
         for each in part.getContainers() if part is not None else ():
             yield str(each.getId()), why

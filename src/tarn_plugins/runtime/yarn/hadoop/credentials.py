@@ -53,7 +53,7 @@ def for_containers(conf: Any = None, uris: Iterable[str] = ()) -> Any:
     The token that speaks for the application to the RM stays here, and so do TARN's secrets.
 
     Args:
-        conf: Java's ``YarnConfiguration``; of no use without *uris*.
+        conf: Java's ``YarnConfiguration``; not used without *uris*.
         uris: One of each file system from which a new token is fetched, unless this process still
             holds one; only who is logged in is given any.
 
@@ -136,11 +136,13 @@ def _renewer(conf: Any) -> str:
     try:
         found = utils.getRmPrincipal(conf)
     except throwable() as error:
-        raise ProviderError("yarn", f"who renews tokens is not known: {describe(error)}") from None
+        raise ProviderError(
+            "yarn", f"it is not known who renews tokens: {describe(error)}"
+        ) from None
     if found is None:
         raise ProviderError(
             "yarn",
             "Hadoop's configuration has no yarn.resourcemanager.principal",
-            next_step="Take the yarn-site.xml of the cluster's own clients.",
+            next_step="Use the yarn-site.xml of the cluster's own clients.",
         )
     return str(found)

@@ -9,8 +9,8 @@ import attrs
 from tarn.errors import NotFoundError, ProviderError, RefusedError, TarnError
 from tarn.java import Fault, describe, load, throwable
 from tarn_plugins.runtime.yarn.denied import opening
+from tarn_plugins.runtime.yarn.messages import FileEntry
 from tarn_plugins.runtime.yarn.tokens import TOKENS_ENDED
-from tarn_plugins.runtime.yarn.wire import FileEntry
 
 __all__ = ["DENIED", "HadoopFiles"]
 
@@ -72,7 +72,7 @@ class HadoopFiles:
     def write(self, uri: str, data: bytes, *, mode: int = 0o600, replace: bool = False) -> None:
         """Write a file; missing directories are made, as private as the file is.
 
-        Nobody ever sees a part of it: the bytes go to a hidden name beside it, reach the disks,
+        Nobody ever sees a part of it: the bytes go to a hidden name next to it, reach the disks,
         and the name is changed last.
         """
         try:
@@ -135,7 +135,7 @@ class HadoopFiles:
             raise _failed("rename", source, describe(error)) from None
 
     def remove(self, uri: str) -> None:
-        """Remove a file, or a directory with all that is in it; a missing one is no error."""
+        """Remove a file, or a directory with all that is in it; a missing one is not an error."""
         path = self._path(uri)
         try:
             path.getFileSystem(self.conf).delete(path, True)  # noqa: FBT003 (recursive)
@@ -143,7 +143,7 @@ class HadoopFiles:
             raise _failed("remove", uri, describe(error)) from None
 
     def prune(self, uri: str) -> None:
-        """Remove a directory if it is empty; one that is not, or is not there, is no error."""
+        """Remove a directory if it is empty; one that is not, or is not there, is not an error."""
         path = self._path(uri)
         try:
             path.getFileSystem(self.conf).delete(path, False)  # noqa: FBT003 (not recursive)
@@ -230,7 +230,7 @@ def _fill(fs: Any, path: Any, source: Any, mode: int) -> None:
     finally:
         stream.close()
     if mode != _PRIVATE:
-        # the client's umask is no business of ours: what is public must be public
+        # the client's umask does not matter: what is public must be public
         fs.setPermission(path, _permission(mode))
 
 
@@ -281,7 +281,7 @@ def _failed(what: str, uri: str, fault: Fault) -> TarnError:
     if fault.is_a(_OVER):
         return ProviderError(
             "yarn",
-            f"could not {what} it: the delegation token is over, or not known ({fault})",
+            f"could not {what} it: the delegation token has expired or is unknown ({fault})",
             code=TOKENS_ENDED,
             where=uri,
             next_step="`tarn down`, then `tarn up` submits the cluster again.",

@@ -1,4 +1,4 @@
-"""The Java objects that the two doors share: what the RM hands out, the NodeManagers ask for."""
+"""The Java objects that the two clients share: what the RM hands out, the NodeManagers ask for."""
 
 import threading
 from typing import Any

@@ -3,7 +3,7 @@
 from typing import Any
 
 from tarn.java import load
-from tarn_plugins.runtime.yarn.wire import LocalFile
+from tarn_plugins.runtime.yarn.messages import LocalFile
 
 __all__ = ["resource"]
 

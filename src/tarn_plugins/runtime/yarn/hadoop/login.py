@@ -47,8 +47,8 @@ def by_keytab(principal: str, path: Path) -> bytes:
     if not users.isSecurityEnabled():
         raise LaunchError(
             "yarn",
-            "Hadoop's configuration here knows no Kerberos, so a keytab would be of no use, and "
-            "safe nowhere (hadoop.security.authentication = simple)",
+            "Hadoop's configuration here does not use Kerberos (hadoop.security.authentication "
+            "= simple), so a keytab would be useless and unprotected",
             code="TARN-3131",
             where="runtime.options.kerberos",
             next_step="Remove it, or set HADOOP_CONF_DIR to the configuration of a cluster with "
@@ -65,7 +65,7 @@ def by_keytab(principal: str, path: Path) -> bytes:
 
 
 def keep_on(principal: str, path: Path) -> None:
-    """Log in with a keytab, and keep those tokens for which that is no substitute. A master's.
+    """Log in with a keytab, and keep those tokens for which that is not a substitute. A master's.
 
     To be called before anything of Hadoop's is opened: what is open goes on as it began.
 
@@ -126,12 +126,12 @@ def _no_ticket(environ: Mapping[str, str]) -> LaunchError:
     over = found is not None and found.ends_at <= now
     return LaunchError(
         "yarn",
-        "Hadoop wants Kerberos, and there is no valid ticket: "
+        "Hadoop requires Kerberos, but there is no valid ticket: "
         + ticket.why_none(environ, path, found, now),
         code="TARN-3763" if over else "TARN-3132",
-        next_step="Run `kinit`, then try again. Where the ticket is not in its usual place, "
-        "set KRB5CCNAME to FILE:<path>, and KRB5_CONFIG to the krb5.conf of the realm; or name a "
-        "keytab in runtime.options.kerberos.",
+        next_step="Run `kinit`, then try again. If the ticket is not in its usual place, set "
+        "KRB5CCNAME to FILE:<path>, and KRB5_CONFIG to the krb5.conf of the realm; or name "
+        "a keytab in runtime.options.kerberos.",
     )
 
 

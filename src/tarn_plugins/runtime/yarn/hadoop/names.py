@@ -18,7 +18,10 @@ _UNKNOWN = "No groups found for user"
 
 @attrs.define
 class HadoopNames:
-    """`Names` of the cluster. Any thread; needs the JVM. Hadoop itself remembers groups."""
+    """The `UserDirectory` of the cluster. Any thread; needs the JVM.
+
+    Hadoop itself remembers groups.
+    """
 
     conf: Any
     """A Java ``Configuration``."""

@@ -1,4 +1,4 @@
-"""The door to the NodeManagers, over Hadoop's NMClient."""
+"""The client of the NodeManagers, over Hadoop's NMClient."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from tarn.errors import LaunchError, ProviderError
 from tarn.java import Fault, describe, load, throwable
 from tarn_plugins.runtime.yarn.hadoop import credentials, local_files
 from tarn_plugins.runtime.yarn.hadoop.handles import Handles
-from tarn_plugins.runtime.yarn.wire import ContainerLaunch, Grant
+from tarn_plugins.runtime.yarn.messages import AllocatedContainer, ContainerLaunch
 
 __all__ = ["HadoopNodeManagers", "launch_context"]
 
@@ -41,13 +41,13 @@ class HadoopNodeManagers:
         default=attrs.Factory(lambda self: _client(self.handles, self.conf), takes_self=True),
     )
 
-    def start(self, grant: Grant, launch: ContainerLaunch) -> None:
+    def start(self, grant: AllocatedContainer, launch: ContainerLaunch) -> None:
         """Start a container's process."""
         container = self.handles.find(grant.container_id)
         if container is None:
             raise LaunchError(
                 "yarn",
-                "it is not this master's to start: it is over, or was given back",
+                "this master may not start it: the container has ended, or was given back",
                 retry_after_s=_RETRY_S,
                 where=f"{grant.container_id} on {grant.node}",
             )
@@ -56,8 +56,8 @@ class HadoopNodeManagers:
         except throwable() as error:
             raise _not_started(grant, describe(error)) from None
 
-    def stop(self, grant: Grant) -> None:
-        """Stop it; one that is gone already is no error."""
+    def stop(self, grant: AllocatedContainer) -> None:
+        """Stop it; one that is gone already is not an error."""
         container, node = _ids(grant)
         try:
             self._client.stopContainer(container, node)
@@ -79,7 +79,7 @@ class HadoopNodeManagers:
             self._client.stop()
         except throwable() as error:
             raise ProviderError(
-                "yarn", f"could not let go of the nodes: {describe(error)}"
+                "yarn", f"could not close the connections to nodes: {describe(error)}"
             ) from None
 
     def _is_gone(self, container: Any, node: Any) -> bool:
@@ -91,7 +91,7 @@ class HadoopNodeManagers:
         return str(status.getState()) == "COMPLETE"
 
 
-def _ids(grant: Grant) -> tuple[Any, Any]:
+def _ids(grant: AllocatedContainer) -> tuple[Any, Any]:
     container = load(_RECORDS + "ContainerId").fromString(grant.container_id)
     return container, load(_RECORDS + "NodeId").newInstance(grant.node, grant.node_port)
 
@@ -120,7 +120,7 @@ def _tokens(launch: ContainerLaunch) -> Any:
     return load("java.nio.ByteBuffer").wrap(launch.tokens)
 
 
-def _not_started(grant: Grant, fault: Fault) -> LaunchError:
+def _not_started(grant: AllocatedContainer, fault: Fault) -> LaunchError:
     return LaunchError(
         "yarn",
         f"the node did not start it: {fault}",

@@ -12,7 +12,7 @@ Measured on 3.4.2:
 from typing import Any
 
 from tarn.java import load
-from tarn_plugins.runtime.yarn.wire import Ask, Shape
+from tarn_plugins.runtime.yarn.messages import Ask, Shape
 
 __all__ = ["constrained", "for_master", "plain", "unknown_types"]
 

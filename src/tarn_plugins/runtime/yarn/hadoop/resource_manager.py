@@ -1,4 +1,4 @@
-"""The door to the ResourceManager, over Hadoop's AMRMClient."""
+"""The client of the ResourceManager, over Hadoop's AMRMClient."""
 
 import logging
 from typing import Any
@@ -10,11 +10,11 @@ from tarn.java import Fault, describe, load, throwable
 from tarn_plugins.runtime.yarn.hadoop import answers
 from tarn_plugins.runtime.yarn.hadoop.handles import Handles
 from tarn_plugins.runtime.yarn.hadoop.requests import constrained, plain, unknown_types
-from tarn_plugins.runtime.yarn.wire import (
-    Answer,
+from tarn_plugins.runtime.yarn.messages import (
+    AllocatedContainer,
+    AllocateResponse,
     Ask,
     Exchange,
-    Grant,
     Registered,
     Rejected,
 )
@@ -34,7 +34,7 @@ _INVALID = "org.apache.hadoop.yarn.exceptions.InvalidResourceRequestException"
 """An ask that YARN would have met before: its largest container or its labels were changed since.
 AMRMClient says the ask with every later heartbeat, and a cancelled one with a count of 0."""
 _NO_CONSTRAINTS = "cannot handle placement constraints"
-"""``DisabledPlacementProcessor``: the RM was configured anew, and started again."""
+"""``DisabledPlacementProcessor``: the RM was configured again, and started again."""
 _RETRY_S = 1.0
 _PROGRESS = 0.5
 """A service is never done; YARN wants a number."""
@@ -56,7 +56,7 @@ class HadoopResourceManager:
     of it again to a restarted RM, so nothing is kept twice here.
 
     Args:
-        handles: Shared with the NodeManagers' door.
+        handles: Shared with the client of the NodeManagers.
         conf: Java's ``YarnConfiguration``, see `configuration`.
         mode: ``scheduling``, or ``plain`` where the RM takes no SchedulingRequests: then scopes
             are kept by nobody but the caller, with ``Exchange.avoid`` and ``releases``.
@@ -81,7 +81,7 @@ class HadoopResourceManager:
     than the count of a later one."""
     _refused: list[Rejected] = attrs.field(factory=list, init=False)
     """Asks that were never sent; told with the next good answer."""
-    _ours: dict[str, Grant] = attrs.field(factory=dict, init=False)
+    _ours: dict[str, AllocatedContainer] = attrs.field(factory=dict, init=False)
 
     def register(self, host: str, port: int, tracking_url: str) -> Registered:
         """Register this attempt; called once."""
@@ -94,7 +94,7 @@ class HadoopResourceManager:
         except throwable() as error:
             raise self._failed("register", describe(error)) from None
 
-    def exchange(self, said: Exchange) -> Answer:
+    def exchange(self, said: Exchange) -> AllocateResponse:
         """Send one heartbeat; blocks while the RM is away, for as long as that lasts.
 
         An ask that cannot be sent (a resource type that Hadoop does not know here, a number that
@@ -143,7 +143,7 @@ class HadoopResourceManager:
         if ask.number in self._pending:
             return
         if self._shapes.setdefault(ask.number, ask) != ask:
-            reason = f"instance number {ask.number} was asked for with another shape before"
+            reason = f"instance number {ask.number} was requested before with another size"
             self._refused.append(Rejected(ask.number, reason))
             return
         unknown = unknown_types(ask.shape)
@@ -171,7 +171,7 @@ class HadoopResourceManager:
         else:
             self._client.removeContainerRequest(request)
 
-    def _heard(self, response: Any) -> Answer:
+    def _heard(self, response: Any) -> AllocateResponse:
         allocated = response.getAllocatedContainers()
         granted = self._know(allocated)
         for container in allocated:
@@ -191,7 +191,7 @@ class HadoopResourceManager:
             self.handles.drop(done.container_id)
         free = response.getAvailableResources()
         refused, self._refused = self._refused, []
-        return Answer(
+        return AllocateResponse(
             granted=granted,
             completed=over,
             rejected=(*refused, *dropped),
@@ -201,7 +201,7 @@ class HadoopResourceManager:
             free_mib=None if free is None else int(free.getMemorySize()),
         )
 
-    def _know(self, containers: Any) -> tuple[Grant, ...]:
+    def _know(self, containers: Any) -> tuple[AllocatedContainer, ...]:
         """Remember containers of ours, and return them as grants."""
         grants = tuple(map(answers.grant, containers))
         self._ours.update({each.container_id: each for each in grants})
@@ -243,9 +243,9 @@ class HadoopResourceManager:
         if fault.is_a(_INVALID):
             return ProviderError(
                 "yarn",
-                f"it calls an ask invalid ({fault})",
-                next_step="Have the queue's node labels and largest container put back, or end "
-                "the cluster and start it anew",
+                f"it rejects a request as invalid ({fault})",
+                next_step="Have the queue's node labels and largest container restored, or end the "
+                "cluster and start it again",
             )
         return ProviderError(
             "yarn",

@@ -133,10 +133,12 @@ def bases(conf: Any) -> tuple[str, ...]:
 def placement(web: Web, *, federated: bool) -> Placement:
     """Ask for the live handler: to try it would cost an attempt, and poison its client for good."""
     if federated:
-        return Placement("plain", "YARN is federated, and its AMRMProxy passes no constraints")
+        return Placement(
+            "plain", "YARN is federated, and its AMRMProxy does not pass constraints on"
+        )
     handler = web.property(_HANDLER)
     if handler is None:
-        return Placement("plain", f"no ResourceManager told its {_HANDLER}")
+        return Placement("plain", f"no ResourceManager reported its {_HANDLER}")
     if handler in ("scheduler", "placement-processor"):
         return Placement("scheduling")
     return Placement("plain", f"{_HANDLER} = {handler}")
@@ -195,7 +197,7 @@ def _by_kerberos(url: str) -> bytes:
         finally:
             stream.close()
     except jvm.throwable() as error:
-        found = f"refuses our Kerberos ticket: {describe(error)}"
+        found = f"refuses the Kerberos ticket: {describe(error)}"
         raise ProviderError("yarn", found, where=_place(url)) from None
 
 

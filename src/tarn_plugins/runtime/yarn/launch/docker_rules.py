@@ -16,7 +16,7 @@ from tarn.interfaces import Finding
 from tarn_plugins.runtime.yarn import Docker
 from tarn_plugins.runtime.yarn.launch.ports import wanted_ports
 
-__all__ = ["HOST", "REPOSITORY", "SHM", "Mount", "mount", "notes", "own_ports", "problems"]
+__all__ = ["HOST", "REPOSITORY", "SHM", "DockerMount", "mount", "notes", "own_ports", "problems"]
 
 HOST = "host"
 """The network that makes a container's ports the node's own."""
@@ -43,7 +43,7 @@ _CHARACTERS = "letters, digits and _ . / @ + = -"
 
 
 @attrs.frozen
-class Mount:
+class DockerMount:
     """One entry of ``mounts``."""
 
     source: str
@@ -51,12 +51,12 @@ class Mount:
     """Without a slash at the end, or ``..`` in it."""
 
 
-def mount(text: str) -> Mount | None:
+def mount(text: str) -> DockerMount | None:
     """Return what ``source:/destination[:mode]`` says; None where it has another form."""
     found = _MOUNT.fullmatch(text)
     if found is None:
         return None
-    return Mount(found["source"], posixpath.normpath(found["destination"]))
+    return DockerMount(found["source"], posixpath.normpath(found["destination"]))
 
 
 def own_ports(triton: TritonSpec) -> tuple[int, ...]:
@@ -85,8 +85,8 @@ def notes(docker: Docker, spec: ClusterSpec) -> Iterator[Finding]:
     """Yield what works less well than it may seem."""
     if docker.privileged:
         found = (
-            "YARN's newer container-executors start privileged containers by their image's entry "
-            "point only, and so no instance"
+            "YARN's newer container-executors start privileged containers only by their image's "
+            "entry point, and so cannot start an instance"
         )
         step = "Remove it, unless you know that it works on your nodes"
         yield Finding("TARN-3155", f"{_WHERE}.privileged", found, step, fatal=False)
@@ -97,7 +97,7 @@ def notes(docker: Docker, spec: ClusterSpec) -> Iterator[Finding]:
         found = "has no effect: on the network 'host' a container has all ports of its node"
         yield Finding("TARN-2005", where, found, "Remove it", fatal=False)
     elif spec.placement.spread == "none":
-        found = "two instances of one node cannot both have these ports; the second does not start"
+        found = "two instances on one node cannot both have these ports; the second would not start"
         step = "Remove it, or set placement.spread to node"
         yield Finding("TARN-2003", where, found, step, fatal=False)
 
@@ -116,7 +116,7 @@ def _names(docker: Docker, triton: TritonSpec) -> Iterator[Finding]:
     )
     for where, value, form, kind, right in named:
         if not form.fullmatch(value):
-            yield _wrong(where, f"= {value!r} is no name of {_article(kind)}", right)
+            yield _wrong(where, f"= {value!r} is not the name of {_article(kind)}", right)
 
 
 def _article(kind: str) -> str:
@@ -151,17 +151,17 @@ def _mounts(texts: Sequence[str], repository: str) -> Iterator[Finding]:
         seen[read.destination] = text
     if not localized and REPOSITORY not in seen and not _absolute(repository):
         found = f"= {repository!r} cannot be mounted at {REPOSITORY}: YARN takes {_CHARACTERS}"
-        step = "Name it by an absolute path of these characters, without '..'"
+        step = "Use an absolute path of these characters, without '..'"
         yield _clash("models.repository", found, step)
 
 
-def _one_mount(text: str, read: Mount, where: str, *, localized: bool) -> Iterator[Finding]:
+def _one_mount(text: str, read: DockerMount, where: str, *, localized: bool) -> Iterator[Finding]:
     if not _absolute(read.source):
-        found = f"has {text!r}, whose source is no absolute path of the nodes, without '..'"
+        found = f"has {text!r}, whose source is not an absolute path on the nodes without '..'"
         yield _wrong(where, found, f"/absolute/source:{read.destination}:ro")
     taken = {SHM: "the shared memory of Triton's Python models"}
     if localized:
-        taken[REPOSITORY] = "the model repository, which YARN brings"
+        taken[REPOSITORY] = "the model repository, which YARN mounts"
     for path, what in taken.items():
         if read.destination == path or read.destination.startswith(f"{path}/"):
             yield _clash(where, f"has {text!r}; at {path} is {what}", "Choose another destination")
@@ -183,7 +183,7 @@ def _ports(texts: Sequence[str], own: frozenset[int]) -> Iterator[Finding]:
         if not host:
             continue  # Docker chooses one
         if int(host) in own:
-            said = f"has {text!r}; port {host} is Triton's own, and is mapped without being asked"
+            said = f"has {text!r}; port {host} is Triton's own, and is mapped automatically"
             yield _clash(where, said, "Remove it, or choose another port")
         if host in seen:
             said = f"has port {host} of the node twice: {seen[host]!r} and {text!r}"
@@ -196,7 +196,7 @@ def _in_range(*ports: str) -> bool:
 
 
 def _wrong(where: str, found: str, right: str) -> Finding:
-    return Finding("TARN-2002", where, found, f"Right would be {right}")
+    return Finding("TARN-2002", where, found, f"Expected {right}")
 
 
 def _clash(where: str, found: str, step: str) -> Finding:

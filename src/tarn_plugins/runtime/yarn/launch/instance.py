@@ -11,9 +11,9 @@ from tarn_plugins.runtime.yarn import Docker
 from tarn_plugins.runtime.yarn.launch import docker
 from tarn_plugins.runtime.yarn.launch.docker_rules import HOST, REPOSITORY
 from tarn_plugins.runtime.yarn.launch.run_script import MODELS
-from tarn_plugins.runtime.yarn.wire import Record
+from tarn_plugins.runtime.yarn.messages import ContainerRecord
 
-__all__ = ["Program", "localized", "needs_address", "program", "shm_prefix"]
+__all__ = ["ContainerProgram", "localized", "needs_address", "program", "shm_prefix"]
 
 INSTANCE_VARIABLE = "TARN_INSTANCE"
 """Tells a person on the node which instance a process is."""
@@ -33,7 +33,7 @@ where the owner's delegation tokens lie."""
 
 
 @attrs.frozen
-class Program:
+class ContainerProgram:
     """What one container runs."""
 
     argv: Sequence[str] = attrs.field(repr=False)
@@ -59,8 +59,13 @@ def needs_address(launch: Launch, within: Docker | None) -> bool:
 
 
 def program(
-    launch: Launch, record: Record, *, address: str | None, python: str, within: Docker | None
-) -> Program:
+    launch: Launch,
+    record: ContainerRecord,
+    *,
+    address: str | None,
+    python: str,
+    within: Docker | None,
+) -> ContainerProgram:
     """Return what *record*'s container runs.
 
     Several NodeManagers may share one machine, and so its ports: unless ``triton.bind`` says
@@ -84,7 +89,7 @@ def program(
         server_id=record.instance_id,
         shm_prefix=shm_prefix(record),
     )
-    return Program(
+    return ContainerProgram(
         argv=_started(command, launch, python, within),
         environ={
             **dict.fromkeys(_YARNS_OWN),
@@ -97,7 +102,7 @@ def program(
     )
 
 
-def _variables(launch: Launch, record: Record, within: Docker) -> Mapping[str, str]:
+def _variables(launch: Launch, record: ContainerRecord, within: Docker) -> Mapping[str, str]:
     return docker.environment(within, launch, record.container_id, record.endpoint)
 
 
@@ -125,7 +130,7 @@ def _started(
     return [python, *_START, *given, *command[1:]]
 
 
-def shm_prefix(record: Record) -> str:
+def shm_prefix(record: ContainerRecord) -> str:
     """Return how the names of its shared memory begin: containers of a node share ``/dev/shm``."""
     of = hashlib.sha256(record.container_id.encode()).hexdigest()[:8]
     return f"tarn_{of}_{record.instance_id}_"

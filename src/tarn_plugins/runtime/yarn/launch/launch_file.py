@@ -4,7 +4,7 @@ YARN's own launch script is a shell: whatever stands in its command or its envir
 So the command is a constant, and everything that a user wrote travels in this file, a line each::
 
     %<escaped>        keep standard output and standard error below so many bytes each
-    :<escaped>        leave a file of this name beside the logs
+    :<escaped>        leave a file of this name next to the logs
     -NAME             unset the variable NAME, which YARN had set
     NAME=<escaped>    set it
     +<escaped>        make this directory
@@ -47,7 +47,7 @@ class LogFiles:
     most_bytes: int
     """One that is larger is moved aside, in place of what was moved before."""
     mark: str = ""
-    """Name of a file beside them, by which they are found later; empty: none."""
+    """Name of a file next to them, by which they are found later; empty: none."""
 
 
 def encode(
@@ -62,7 +62,7 @@ def encode(
     Args:
         argv: The program, looked up on the ``PATH`` that it gets, and its arguments. Text is
             written as UTF-8; surrogate escapes become the bytes that they stand for.
-        environ: Variables beside those that YARN sets; None takes one of those away.
+        environ: Variables besides those that YARN sets; None takes one of those away.
         directories: Made before the program starts; relative to the container's directory.
         shown_at: Directory in which links to what is in ``models`` are made; empty: nowhere.
         logs: How its logs are kept; None: as they grow.
@@ -72,7 +72,7 @@ def encode(
             without the value: it may be a secret.
     """
     if not argv or _bytes(argv[0])[:1] in (b"", b"-"):
-        raise _impossible("the first argument is no program")
+        raise _impossible("the first argument is not a program")
     lines = [
         *_kept(logs),
         *_environment(environ),
@@ -87,7 +87,7 @@ def encode(
 def problem(name: str) -> str:
     """Return why no container can be given the variable *name*, in words; empty when it can."""
     if not _NAME.fullmatch(name):
-        return "is no name of a variable: letters, digits and _, no digit first"
+        return "is not a valid variable name: use letters, digits and _, not a digit first"
     if _SHELLS_OWN.fullmatch(name):
         return "is a variable that the shell in front of every container sets itself"
     return ""
@@ -117,7 +117,7 @@ def _checked(value: Value, what: str, beside: int = 0) -> bytes:
     if b"\0" in raw:
         raise _impossible(f"{what} holds a NUL byte")
     if len(raw) + beside > _LONGEST:
-        raise _impossible(f"{what} has {len(raw):,} bytes; Linux passes 131,071 at most")
+        raise _impossible(f"{what} has {len(raw):,} bytes; Linux passes at most 131,071")
     return raw
 
 
@@ -127,7 +127,7 @@ def _bytes(value: Value, what: str = "the program") -> bytes:
     try:
         return value.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
-        raise _impossible(f"{what} holds a lone surrogate, which is no text") from None
+        raise _impossible(f"{what} holds a lone surrogate, which is not text") from None
 
 
 def _escaped(raw: bytes) -> bytes:
@@ -138,5 +138,5 @@ def _impossible(found: str) -> LaunchError:
     return LaunchError(
         "yarn",
         f"{found}; it cannot be passed to a container",
-        next_step="Mend triton.env or triton.args.",
+        next_step="Correct triton.env or triton.args.",
     )

@@ -12,7 +12,7 @@ from tarn.errors import LaunchError, NotFoundError, ProviderError
 from tarn_plugins.runtime.yarn import Docker, environment
 from tarn_plugins.runtime.yarn.launch.instance import localized, needs_address, program
 from tarn_plugins.runtime.yarn.launch.launch_file import LogFiles, encode
-from tarn_plugins.runtime.yarn.launch.repository import Localized, collect
+from tarn_plugins.runtime.yarn.launch.repository import LocalizedRepository, collect
 from tarn_plugins.runtime.yarn.launch.run_script import (
     COMMAND,
     LAUNCH,
@@ -21,8 +21,8 @@ from tarn_plugins.runtime.yarn.launch.run_script import (
     SCRIPT,
 )
 from tarn_plugins.runtime.yarn.layout import Layout
+from tarn_plugins.runtime.yarn.messages import ContainerLaunch, ContainerRecord, Files, LocalFile
 from tarn_plugins.runtime.yarn.tokens import TOKENS_ENDED
-from tarn_plugins.runtime.yarn.wire import ContainerLaunch, Files, LocalFile, Record
 
 __all__ = ["StagedLauncher", "address_of"]
 
@@ -48,7 +48,7 @@ def address_of(host: str) -> str:
             f"its name has no address on the master's node ({error.strerror})",
             where=host,
             retry_after_s=RETRY_S,
-            next_step="Mend the name service, or set triton.bind.",
+            next_step="Fix name resolution, or set triton.bind.",
         ) from error
     addresses = [(family != socket.AF_INET, str(at[0])) for family, _, _, _, at in found]
     return min(addresses, key=lambda pair: pair[0])[1]
@@ -80,7 +80,7 @@ class StagedLauncher:
         layout: Layout,
         python: str,
         docker: Docker | None,
-        name_of: Callable[[Record], str],
+        name_of: Callable[[ContainerRecord], str],
         address_of: Callable[[str], str] = address_of,
         log_bytes: int | None = None,
         packed: str = "",
@@ -95,14 +95,14 @@ class StagedLauncher:
         self._lock = threading.Lock()
         self._listings: dict[tuple[str, tuple[str, ...]], threading.Lock] = {}
         """Held while one repository is listed, which may take minutes; the others go on."""
-        self._seen: dict[tuple[str, tuple[str, ...]], Localized] = {}
+        self._seen: dict[tuple[str, tuple[str, ...]], LocalizedRepository] = {}
         self._script: LocalFile | None = None
         self._log_bytes = log_bytes
         self._packed = packed if docker is None else ""  # an image has its own programs
         self._archive: LocalFile | None = None
         self._tokens = tokens
 
-    def prepare(self, record: Record, launch: Launch) -> ContainerLaunch:
+    def prepare(self, record: ContainerRecord, launch: Launch) -> ContainerLaunch:
         """Write the launch file of one instance (its name holds *record*), and say what to start.
 
         Raises:
@@ -132,18 +132,18 @@ class StagedLauncher:
         return ContainerLaunch(COMMAND, runs.container, files, tokens)
 
     def heard(self, diagnostics: str) -> None:
-        """Hear why a container ended; when a file had changed, everything is listed anew."""
+        """Hear why a container ended; when a file had changed, everything is listed again."""
         if any(mark in diagnostics for mark in _STALE):
             self._seen = {}
             self._script = self._archive = None
 
-    def _logs(self, record: Record) -> LogFiles | None:
+    def _logs(self, record: ContainerRecord) -> LogFiles | None:
         most = self._log_bytes
         return None if most is None else LogFiles(most, MARK + record.instance_id)
 
-    def _models(self, launch: Launch) -> Localized:
+    def _models(self, launch: Launch) -> LocalizedRepository:
         if not localized(launch):
-            return Localized(())
+            return LocalizedRepository(())
         key = (launch.repository, launch.models.serve)
         with self._lock:
             listing = self._listings.setdefault(key, threading.Lock())
@@ -167,7 +167,7 @@ class StagedLauncher:
             archive = self._archive = environment.resource(self._files.entry(self._packed))
         return (archive,)
 
-    def _write(self, record: Record, content: bytes) -> LocalFile:
+    def _write(self, record: ContainerRecord, content: bytes) -> LocalFile:
         name, folder = self._name_of(record), self._layout.launches
         assert _NAME.fullmatch(name), name
         self._files.write(f"{folder}/{name}", content, mode=0o600, replace=True)
@@ -175,7 +175,8 @@ class StagedLauncher:
         if local.public:
             raise LaunchError(
                 "yarn",
-                "everybody may read this file, which may hold secrets: nothing is started with it",
+                "everybody may read this file, which may hold secrets, so nothing is started "
+                "with it",
                 where=local.uri,
                 next_step="The staging directory must not be readable for others: hdfs dfs -chmod.",
             )
@@ -188,7 +189,7 @@ class StagedLauncher:
             entry = self._files.entry(f"{folder}/{name}")
         except NotFoundError as error:
             raise NotFoundError(
-                "is gone: a container cannot be started without it",
+                "is gone, and a container cannot start without it",
                 where=f"{folder}/{name}",
                 next_step="Somebody cleaned the staging directory: `tarn down`, then `tarn up`.",
             ) from error

@@ -6,7 +6,7 @@ from pathlib import Path
 from tarn.domain.lint import CONFIG, Entry, Flaw, Kind, Node
 from tarn.triton.lint import Stubs, pbtxt, scan, stubs
 from tarn.triton.lint.scan import BIGGEST_BYTES, assemble
-from tarn_plugins.runtime.yarn.wire import FileEntry
+from tarn_plugins.runtime.yarn.messages import FileEntry
 
 __all__ = ["at", "listed"]
 

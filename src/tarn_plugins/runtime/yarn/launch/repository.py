@@ -13,9 +13,17 @@ from tarn.errors import LaunchError, NotFoundError
 from tarn.interfaces import Finding
 from tarn.triton import repository
 from tarn_plugins.runtime.yarn.launch.run_script import MODELS
-from tarn_plugins.runtime.yarn.wire import FileEntry, Files, LocalFile
+from tarn_plugins.runtime.yarn.messages import FileEntry, Files, LocalFile
 
-__all__ = ["Localized", "collect", "findings", "is_archive", "look", "resources", "shown"]
+__all__ = [
+    "LocalizedRepository",
+    "collect",
+    "findings",
+    "is_archive",
+    "look",
+    "resources",
+    "without_password",
+]
 
 MOST_FILES = 10_000
 """Each one is a line in every start of a container, and a link on the node."""
@@ -26,7 +34,7 @@ _PASSWORD = re.compile(r"(?<=//)[^/@\s]*:[^/@\s]*@")
 
 
 @attrs.frozen
-class Localized:
+class LocalizedRepository:
     """What a container gets of a repository."""
 
     files: tuple[LocalFile, ...]
@@ -34,11 +42,11 @@ class Localized:
     """Paths in the container's directory that hold no file, and that Triton must find."""
 
 
-def collect(files: Files, uri: str, serve: Sequence[str] = ()) -> Localized:
+def collect(files: Files, uri: str, serve: Sequence[str] = ()) -> LocalizedRepository:
     """Look at the repository at *uri* and return what to bring.
 
     Raises:
-        LaunchError: It is no repository, or cannot be brought (final).
+        LaunchError: It is not a repository, or cannot be brought (final).
         ProviderError: The file system did not answer.
     """
     entries = look(files, uri)
@@ -77,7 +85,7 @@ def findings(
 
     What is in an archive is not looked at.
     """
-    where = shown(uri)
+    where = without_password(uri)
     if entries is not None and is_archive(uri):
         return ()
     paths = None if entries is None else [entry.path for entry in entries]
@@ -85,7 +93,7 @@ def findings(
         return wrong
     kept = _kept(entries or ())
     if len(kept) > MOST_FILES:
-        found = f"has {len(kept):,} files; a container can be given {MOST_FILES:,}"
+        found = f"has {len(kept):,} files; a container can get at most {MOST_FILES:,}"
         step = "Pack it into one archive: models.tar.gz, models.tgz or models.zip."
         return (Finding("TARN-2202", where, found, step),)
     odd = [entry.path for entry in kept if _MEANS_SOMETHING.search(entry.path)]
@@ -95,7 +103,7 @@ def findings(
     return ()
 
 
-def resources(entries: Sequence[FileEntry], uri: str) -> Localized:
+def resources(entries: Sequence[FileEntry], uri: str) -> LocalizedRepository:
     """Return the files to bring, and the empty directories to make.
 
     They are fetched for everybody on the node when everybody may read every one of them: then no
@@ -103,14 +111,14 @@ def resources(entries: Sequence[FileEntry], uri: str) -> Localized:
     """
     if is_archive(uri):
         (archive,) = entries
-        return Localized((_local(MODELS, archive, public=archive.public, archive=True),))
+        return LocalizedRepository((_local(MODELS, archive, public=archive.public, archive=True),))
     kept = _kept(entries)
     public = all(entry.public for entry in kept)
     files = tuple(_local(f"{MODELS}/{entry.path}", entry, public=public) for entry in kept)
-    return Localized(files, tuple(f"{MODELS}/{path}" for path in _empty(kept)))
+    return LocalizedRepository(files, tuple(f"{MODELS}/{path}" for path in _empty(kept)))
 
 
-def shown(uri: str) -> str:
+def without_password(uri: str) -> str:
     """Return *uri* without a password in it."""
     return _PASSWORD.sub("***@", uri)
 

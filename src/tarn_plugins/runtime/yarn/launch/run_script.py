@@ -36,14 +36,14 @@ LONGEST_TMP: Final = 60
 LOOK_EVERY_S: Final = 10
 """Seconds between two looks at how large a log has grown."""
 MARK: Final = "instance-"
-"""How the name of the file begins that lies beside an instance's log, and ends with its id."""
+"""How the name of the file begins that lies next to an instance's log, and ends with its id."""
 RUN_NAME: Final = "run"
 """The script's name in ``Layout.public``."""
 
 
 def _command(out: str, err: str) -> str:
     # `exec`: the shell around it must not stay between YARN's signals and the program. The end of
-    # a file named *stderr* goes into YARN's diagnostics. `>>`: a log that is cut begins anew.
+    # a file named *stderr* goes into YARN's diagnostics. `>>`: a log that is cut begins again.
     redirected = f"</dev/null 1>><LOG_DIR>/{out} 2>><LOG_DIR>/{err}"
     return f"exec sh {SCRIPT} {redirected}"
 
@@ -62,7 +62,7 @@ MASTER_COMMAND: Final = _command("master.stdout", "master.stderr")
 # Python's getpass, and caches of numba, torch and Hugging Face, go by.
 # A program in the packed environment is named by where that really lies: so does Python know it,
 # and what is made for it is made once on a node, not once for each container.
-# A log that has grown too large is copied and cut by a process beside the program, which begins
+# A log that has grown too large is copied and cut by a process next to the program, which begins
 # before any value is read (it would keep them in its memory, and a shell reads ahead: so another
 # program reads the first line), writes nothing, and ends when its parent is not the program any
 # more: no pid of somebody else's can mislead it. What is written while a large log is copied is

@@ -8,8 +8,8 @@ Each copy of a Python model has a region in ``/dev/shm``: 1 MiB at the start fro
   memory. Its pages count as the container's memory.
 - Without Docker there is the node's own ``/dev/shm``, which all processes share.
 
-So ``instance.resources.shm`` is no size that anybody could be asked for: it is what must fit into
-``instance.resources.memory``.
+So ``instance.resources.shm`` is not a size that anybody could be asked for: it is what must fit
+into ``instance.resources.memory``.
 """
 
 import re
@@ -23,7 +23,7 @@ from tarn.interfaces import Finding
 from tarn.triton.lint import Stubs
 from tarn_plugins.runtime.yarn import Docker
 
-__all__ = ["Need", "findings", "need", "region_mib"]
+__all__ = ["SharedMemoryNeed", "findings", "need", "region_mib"]
 
 _TAG = re.compile(r":(?P<year>\d{2})\.(?P<month>\d{2})(?!\d)[^/]*$")
 _SMALLER_SINCE = (23, 9)
@@ -34,7 +34,7 @@ _KEY = "instance.resources.shm"
 
 
 @attrs.frozen
-class Need:
+class SharedMemoryNeed:
     """What the Python models of one instance take before the first request."""
 
     copies: int
@@ -60,12 +60,12 @@ def region_mib(triton: TritonSpec) -> float:
     return _LARGE_MIB if old else _SMALL_MIB
 
 
-def need(spec: ClusterSpec, stubs: Sequence[Stubs]) -> Need:
+def need(spec: ClusterSpec, stubs: Sequence[Stubs]) -> SharedMemoryNeed:
     """Return what the models of *stubs* that Triton will load take."""
     only = spec.models.serve if spec.models.control == "explicit" else ()
     gpus = spec.instance.resources.gpus
     copies = sum(each.on(gpus) for each in stubs if not only or each.model in only)
-    return Need(copies, region_mib(spec.triton))
+    return SharedMemoryNeed(copies, region_mib(spec.triton))
 
 
 def findings(
@@ -92,7 +92,7 @@ def findings(
 
 
 def _asked(
-    spec: ClusterSpec, docker: Docker | None, needed: Need, largest_mib: int
+    spec: ClusterSpec, docker: Docker | None, needed: SharedMemoryNeed, largest_mib: int
 ) -> Iterator[Finding]:
     resources = spec.instance.resources
     shm, memory = resources.shm_mib, resources.memory_mib
@@ -100,16 +100,22 @@ def _asked(
         return
     where = f"{_KEY} = {shm}MiB"
     if docker is None:
-        found = "has no effect without Docker: there is the node's own /dev/shm, for all processes"
+        found = (
+            "has no effect without Docker: instances use the node's own /dev/shm, which all its "
+            "processes share"
+        )
         step = "Remove it; `df -h /dev/shm` on a node shows what there is"
         yield _finding(where, found, step, fatal=False)
     elif shm >= memory:
-        found = f"does not fit into instance.resources.memory = {memory}MiB, of which it is a part"
-        step = "Raise instance.resources.memory above it, by what Triton itself needs; or lower it"
+        found = f"does not fit into instance.resources.memory = {memory}MiB, which includes it"
+        step = (
+            "Raise instance.resources.memory to this size plus what Triton itself needs; or "
+            "lower it"
+        )
         yield _finding(where, found, step, fatal=True)
     elif 2 * shm > largest_mib > 0:
         found = (
-            "may be more than a node can give: YARN takes no size for it, and a container's "
+            "may be more than a node can give: YARN cannot set its size, and a container's "
             "/dev/shm holds half of its node's memory"
         )
         yield _finding(where, found, "Lower it, or use nodes with more memory", fatal=False)
@@ -118,7 +124,7 @@ def _asked(
         yield _finding(where, found, "Raise it, and the memory with it", fatal=False)
 
 
-def _copies(needed: Need) -> str:
+def _copies(needed: SharedMemoryNeed) -> str:
     what = "copy of a Python model" if needed.copies == 1 else "copies of Python models"
     return f"{needed.copies} {what} of {needed.region_mib:g} MiB"
 

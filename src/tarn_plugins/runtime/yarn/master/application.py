@@ -1,4 +1,4 @@
-"""The master's side of the runtime, put together: the only place that opens doors to Hadoop."""
+"""The master's side of the runtime, put together: the only place that connects to Hadoop."""
 
 import functools
 import logging
@@ -15,9 +15,9 @@ from cattrs.preconf.json import make_converter
 
 from tarn.domain import ProxyRule
 from tarn.errors import LaunchError
-from tarn.interfaces import MasterContext, Names, Runtime, StateStore
+from tarn.interfaces import MasterContext, Runtime, StateStore, UserDirectory
 from tarn.java import hadoop_classpath, java_home, kerberos_options, load, start
-from tarn_plugins.runtime.yarn import Settings, keytab
+from tarn_plugins.runtime.yarn import YarnSettings, keytab
 from tarn_plugins.runtime.yarn.container import (
     HEAP_VARIABLE,
     JAVA_VARIABLE,
@@ -37,9 +37,9 @@ from tarn_plugins.runtime.yarn.layout import Layout
 from tarn_plugins.runtime.yarn.master.mortal_files import MortalFiles
 from tarn_plugins.runtime.yarn.master.node_log import NodeLogs
 from tarn_plugins.runtime.yarn.master.records import file_name
-from tarn_plugins.runtime.yarn.master.runtime import Doors, YarnRuntime
+from tarn_plugins.runtime.yarn.master.runtime import YarnRuntime, YarnServices
 from tarn_plugins.runtime.yarn.master.state import HadoopStateStore
-from tarn_plugins.runtime.yarn.wire import Files, Submitted
+from tarn_plugins.runtime.yarn.messages import Files, Submitted
 
 __all__ = ["names", "proxy", "runtime", "state_store", "unpack"]
 
@@ -73,7 +73,7 @@ def unpack(directory: Path, environ: Mapping[str, str]) -> None:
         raise LaunchError(
             "yarn",
             "the container's credentials hold no files of a cluster",
-            next_step="A master of the runtime yarn is started by `tarn up` only.",
+            next_step="Only `tarn up` starts a master of the runtime yarn.",
         )
     for name, data in files.items():
         path = directory / Path(name).name
@@ -100,8 +100,8 @@ def _of_the_node(error: LaunchError, host: str) -> LaunchError:
     )
 
 
-def runtime(settings: Settings, context: MasterContext) -> Runtime:
-    """Return the runtime over real doors; nothing is said to YARN before it starts."""
+def runtime(settings: YarnSettings, context: MasterContext) -> Runtime:
+    """Return the runtime over the real YARN; nothing is said to it before it starts."""
     submitted = _submitted(context.directory)
     renewal = _renewal(context.directory)
     conf, handles, files = _conf(), Handles(), _files(submitted, context)
@@ -117,7 +117,7 @@ def runtime(settings: Settings, context: MasterContext) -> Runtime:
         packed=submitted.environment,
         tokens=functools.partial(_new_tokens, submitted) if renewal.works else None,
     )
-    doors = Doors(
+    services = YarnServices(
         rm=HadoopResourceManager(handles, conf, submitted.placement, str(context.epoch)),
         nodes=HadoopNodeManagers(handles, conf),
         files=files,
@@ -127,17 +127,17 @@ def runtime(settings: Settings, context: MasterContext) -> Runtime:
         logs=NodeLogs(web.Web(()).get, web.scheme(conf)).tail,
         renewal=renewal,
     )
-    return YarnRuntime(context, settings, submitted, doors)
+    return YarnRuntime(context, settings, submitted, services)
 
 
-def state_store(_settings: Settings, context: MasterContext) -> StateStore:
+def state_store(_settings: YarnSettings, context: MasterContext) -> StateStore:
     """Return the memory of this cluster's masters, on the Hadoop file system."""
     submitted = _submitted(context.directory)
     return HadoopStateStore(_files(submitted, context), Layout(submitted.staging).private)
 
 
 def proxy(directory: Path, environ: Mapping[str, str]) -> ProxyRule:
-    """Return whose word about users this master believes: the RM's web proxies'.
+    """Return which proxies this master trusts to name users: the RM's web proxies.
 
     YARN sets ``USER`` to who submitted, and the path under which its proxy shows this master
     (``ApplicationConstants``).
@@ -151,7 +151,7 @@ def proxy(directory: Path, environ: Mapping[str, str]) -> ProxyRule:
     )
 
 
-def names() -> Names:
+def names() -> UserDirectory:
     """Return how this Hadoop calls people; asked after the runtime, which has the JVM started."""
     return HadoopNames(_conf())
 
@@ -203,7 +203,7 @@ def _files(submitted: Submitted, context: MasterContext) -> Files:
 
 
 def _placed_now(submitted: Submitted, conf: Any) -> Submitted:
-    """Return *submitted* with the placement of today: the RM may have been configured anew."""
+    """Return *submitted* with the placement of today: the RM may have been configured again."""
     was = web.Placement(submitted.placement, submitted.placement_reason)
     now = web.placement_now(web.Web(web.bases(conf)), was)
     return attrs.evolve(submitted, placement=now.mode, placement_reason=now.reason)

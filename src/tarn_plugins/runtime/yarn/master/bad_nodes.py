@@ -3,12 +3,12 @@
 import attrs
 
 from tarn_plugins.runtime.yarn.master.slots import Note
-from tarn_plugins.runtime.yarn.wire import Exchange
+from tarn_plugins.runtime.yarn.messages import Exchange
 
 __all__ = ["BadNodes"]
 
 FORGIVE_AFTER_S = 600.0
-"""An avoided node is tried again after this long: somebody may have mended it."""
+"""An avoided node is tried again after this long: somebody may have fixed it."""
 
 
 @attrs.define(eq=False)

@@ -16,9 +16,9 @@ import attrs
 from tarn.plain import masked
 from tarn_plugins.runtime.yarn.master.docker_lacks import LACKS
 from tarn_plugins.runtime.yarn.master.docker_refused import REFUSED
-from tarn_plugins.runtime.yarn.master.docker_words import Blame, Row
+from tarn_plugins.runtime.yarn.master.docker_words import Blame, FailurePattern
 
-__all__ = ["ROWS", "Failure", "docker_failure"]
+__all__ = ["ROWS", "DockerFailure", "docker_failure"]
 
 ROWS = (*REFUSED, *LACKS)
 """The first that fits is said."""
@@ -38,7 +38,7 @@ _UNTOLD = "no reason was given"
 
 
 @attrs.frozen
-class Failure:
+class DockerFailure:
     """One failure, said."""
 
     code: str
@@ -55,7 +55,7 @@ class Failure:
         return f"{self.found}. {self.step}; `tarn help {self.code}` says more"
 
 
-def docker_failure(diagnostics: str) -> Failure | None:
+def docker_failure(diagnostics: str) -> DockerFailure | None:
     """Return what *diagnostics* tell of Docker; None where it is nothing of Docker's."""
     for row in ROWS:
         found = row.pattern.search(diagnostics)
@@ -66,14 +66,14 @@ def docker_failure(diagnostics: str) -> Failure | None:
     return next(_unknown(diagnostics), None)
 
 
-def _said(row: Row, found: re.Match[str], diagnostics: str) -> Failure:
+def _said(row: FailurePattern, found: re.Match[str], diagnostics: str) -> DockerFailure:
     parts = {name: _short(value) for name, value in found.groupdict().items()}
     if "image" in parts:
         parts["registry"] = parts["image"].rpartition("/")[0] or "library"
     if "mount" in parts:
         parts["source"] = parts["mount"].partition(":")[0]
     parts["daemon"] = _daemon(diagnostics)
-    return Failure(
+    return DockerFailure(
         row.code,
         row.found.format_map(parts),
         row.step.format_map(parts),
@@ -83,7 +83,7 @@ def _said(row: Row, found: re.Match[str], diagnostics: str) -> Failure:
     )
 
 
-def _unknown(diagnostics: str) -> Iterator[Failure]:
+def _unknown(diagnostics: str) -> Iterator[DockerFailure]:
     """Yield what nothing in the table names, in its own words."""
     for pattern, who in (
         (_REFUSED, "container-executor refused the container"),
@@ -92,7 +92,7 @@ def _unknown(diagnostics: str) -> Iterator[Failure]:
     ):
         if found := pattern.search(diagnostics):
             step = "See the NodeManager's log on the instance's node, and container-executor.cfg"
-            yield Failure("TARN-3157", f"{who}: {_end(found['what'])}", step)
+            yield DockerFailure("TARN-3157", f"{who}: {_end(found['what'])}", step)
 
 
 def _daemon(diagnostics: str) -> str:

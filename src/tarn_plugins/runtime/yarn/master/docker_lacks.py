@@ -58,7 +58,7 @@ _NODES = (
     row(
         "TARN-3157",
         r"Requested runtime not allowed",
-        "the NodeManager allows no container of Docker's",
+        "the NodeManager does not allow Docker containers",
         f"Add docker to {RUNTIME}.allowed-runtimes {SITE}",
         Blame.NODE,
     ),
@@ -75,7 +75,7 @@ _NODES = (
         "TARN-3158",
         r"tarn: /models of the image cannot be written",
         "the image has a directory /models that the container's user may not write, and the "
-        "repository is to be shown there",
+        "repository must be linked there",
         "Take it out of the image, or let everybody write it (chmod 1777)",
         Blame.SPEC,
     ),
@@ -102,7 +102,7 @@ _IMAGES = (
     row(
         "TARN-3151",
         r"toomanyrequests|rate limit",
-        "the registry gives the node no image for now: {daemon}",
+        "the registry does not give the node an image for now: {daemon}",
         "Log the nodes in to the registry, or keep the image in one of your own",
         Blame.NOBODY,
         needs="docker: ",
@@ -112,16 +112,16 @@ _IMAGES = (
         r"manifest unknown|manifest for \S+ not found|pull access denied|no matching manifest"
         r"|repository \S+ not found|requested access to the resource is denied"
         r"|unauthorized: |no basic auth credentials|name unknown",
-        "the registry has no such image, or gives it not to the nodes: {daemon}",
-        "Mend triton.image, push it, or log the nodes in (docker login as the user that runs "
-        "Docker's client there)",
+        "the registry has no such image, or does not give it to the nodes: {daemon}",
+        "Correct triton.image, push the image, or log the nodes in (docker login as the user "
+        "that runs Docker's client there)",
         Blame.SPEC,
         needs="docker: ",
     ),
     row(
         "TARN-3151",
         r"Unable to find image '(?P<image>[^'\n]*)' locally",
-        "the node has not the image '{image}', and cannot get it: {daemon}",
+        "the node does not have the image '{image}', and cannot get it: {daemon}",
         "Let the node reach the registry, or load the image on every node (docker load)",
         Blame.NODE,
         needs="docker: ",
@@ -149,7 +149,7 @@ _PROGRAMS = (
         "TARN-3157",
         r"launch_container\.sh: No such file or directory",
         "the container did not get YARN's own directories",
-        f"yarn.nodemanager.local-dirs and log-dirs must stand in docker.allowed.rw-mounts {CFG}",
+        f"yarn.nodemanager.local-dirs and log-dirs must be in docker.allowed.rw-mounts {CFG}",
         Blame.NODE,
     ),
 )

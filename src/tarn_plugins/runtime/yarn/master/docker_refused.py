@@ -11,22 +11,23 @@ _NAMES = (
         "TARN-3152",
         r"image: (?P<image>\S+) is not trusted",
         "the nodes do not trust the image '{image}'",
-        f"Add '{{registry}}' to docker.trusted.registries {CFG}, or take triton.image from a "
-        "registry that is there",
+        f"Add '{{registry}}' to docker.trusted.registries {CFG}, or use an image from a "
+        "registry that is listed",
         Blame.SPEC,
     ),
     row(
         "TARN-3150",
         r"Image name '(?P<image>[^'\n]*)' doesn't match docker image name pattern",
-        "YARN takes '{image}' for no name of an image",
-        "Mend triton.image: registry/name:tag, the name in lower case",
+        "YARN does not accept '{image}' as the name of an image",
+        "Correct triton.image: registry/name:tag, the name in lower case",
         Blame.SPEC,
     ),
     row(
         "TARN-3150",
         r"error message='Invalid docker image name'",
-        "container-executor takes the image's name for none",
-        "Mend triton.image: some versions of it take a tag, and no digest (@sha256)",
+        "container-executor does not accept the image's name",
+        "Correct triton.image: some versions of container-executor accept a tag, but not a "
+        "digest (@sha256)",
         Blame.SPEC,
     ),
     row(
@@ -41,36 +42,36 @@ _NAMES = (
         r"Unable to parse (?:user supplied mount list|some mounts in user supplied mount list): "
         r"?(?P<what>[^\n]*)",
         "YARN cannot read the mounts '{what}'",
-        f"Mend {DOCKER}.mounts: /source:/destination:ro or :rw",
+        f"Correct {DOCKER}.mounts: /source:/destination:ro or :rw",
         Blame.SPEC,
     ),
     row(
         "TARN-3150",
         r"Mount (?:must be a localized resource|must be absolute|cannot be a symlink): "
         r"?(?P<what>[^\n]*)",
-        "YARN mounts '{what}' not: its source is no absolute path of a directory or file",
-        f"Mend {DOCKER}.mounts",
+        "YARN will not mount '{what}': the source must be the absolute path of a directory or file",
+        f"Correct {DOCKER}.mounts",
         Blame.SPEC,
     ),
     row(
         "TARN-3150",
         r"Invalid tmpfs mount : ?(?P<what>[^\n]*)",
-        "YARN takes the tmpfs '{what}' not: it can be given no size",
-        f"Mend {RUNTIME}.docker.default-tmpfs-mounts {SITE}: paths only",
+        "YARN will not mount the tmpfs '{what}': it must not have a size",
+        f"Correct {RUNTIME}.docker.default-tmpfs-mounts {SITE}: paths only",
         Blame.SPEC,
     ),
     row(
         "TARN-3150",
         r"Invalid mount : ?(?P<what>[^\n]*)",
         "YARN's own default mount '{what}' is malformed",
-        f"Mend {RUNTIME}.docker.default-ro-mounts or default-rw-mounts {SITE}",
+        f"Correct {RUNTIME}.docker.default-ro-mounts or default-rw-mounts {SITE}",
         Blame.NODE,
     ),
     row(
         "TARN-3150",
         r"Invalid port mappings: ?(?P<what>[^\n]*)",
         "YARN cannot read the port '{what}'",
-        f"Mend {DOCKER}.ports: host:container",
+        f"Correct {DOCKER}.ports: host:container",
         Blame.SPEC,
     ),
 )
@@ -111,7 +112,7 @@ _NETWORKS = (
         r"Bind for \S*:(?P<port>\d+) failed: port is already allocated"
         r"|listen \w+ \S*:(?P<again>\d+): bind: address already in use",
         "a port of the container is already in use on the node ({daemon})",
-        f"TARN tries the next ports; where it is one of {DOCKER}.ports, choose another",
+        f"TARN tries the next ports; if it is one of {DOCKER}.ports, choose another",
         Blame.PORT,
         needs="docker: ",
     ),
@@ -130,7 +131,7 @@ _MOUNTS = (
         r"Configuration does not allow docker mount '(?P<mount>[^'\n]*)'",
         "the nodes do not allow '{mount}' to be mounted for writing",
         f"Add {{source}} to docker.allowed.rw-mounts {CFG} (yarn.nodemanager.local-dirs and "
-        "log-dirs must stand there too), or mount it with :ro",
+        "log-dirs must be there too), or mount it with :ro",
         Blame.SPEC,
         needs="read-write mount",
     ),
@@ -151,9 +152,9 @@ _MOUNTS = (
     row(
         "TARN-3154",
         r"(?:Could not determine real path of mount|Invalid docker mount) '(?P<mount>[^'\n]*)'",
-        "the node has nothing at {source}, which is to be mounted",
-        f"Mount or make it on every node where instances may run, or mend models.repository or "
-        f"{DOCKER}.mounts",
+        "the node has nothing at {source}, which should be mounted",
+        "Mount or make it on every node where instances may run, or correct models.repository "
+        f"or {DOCKER}.mounts",
         Blame.NODE,
     ),
 )
@@ -178,8 +179,8 @@ _RIGHTS = (
     row(
         "TARN-3155",
         r"Privileged containers are disabled for non-entry-point mode",
-        "this version of container-executor starts privileged containers by their image's entry "
-        "point only, and so none that is given a model repository",
+        "this version of container-executor starts privileged containers only by their image's "
+        "entry point, and so none with a model repository",
         f"Remove {DOCKER}.privileged",
         Blame.SPEC,
     ),
@@ -201,13 +202,13 @@ _RIGHTS = (
         "TARN-3155",
         r"Invalid docker capability requested|error message='Invalid docker capability'",
         "the nodes do not allow a capability that YARN gives every container",
-        f"docker.allowed.capabilities {CFG} must hold all of {RUNTIME}.docker.capabilities",
+        f"docker.allowed.capabilities {CFG} must list all of {RUNTIME}.docker.capabilities",
         Blame.NODE,
     ),
     row(
         "TARN-3155",
         r"(?P<kind>[ug]id): (?P<number>\d+) below threshold: (?P<least>\d+)",
-        "YARN starts no container as {kind} {number}: the least is {least}",
+        "YARN does not start a container as {kind} {number}: the lowest allowed is {least}",
         f"Submit as another user, or lower {RUNTIME}.docker.userremapping-{{kind}}-threshold "
         f"{SITE}",
         Blame.SPEC,

@@ -5,7 +5,7 @@ import re
 
 import attrs
 
-__all__ = ["CFG", "DOCKER", "RUNTIME", "SITE", "Blame", "Row", "row"]
+__all__ = ["CFG", "DOCKER", "RUNTIME", "SITE", "Blame", "FailurePattern", "row"]
 
 SITE = "in yarn-site.xml of the NodeManagers"
 CFG = "in the section [docker] of container-executor.cfg on the NodeManagers' nodes"
@@ -27,7 +27,7 @@ class Blame(enum.Enum):
 
 
 @attrs.frozen
-class Row:
+class FailurePattern:
     """One kind of failure. Named groups of *pattern* stand in the words."""
 
     code: str
@@ -39,6 +39,8 @@ class Row:
     """Text that must be there too."""
 
 
-def row(code: str, pattern: str, found: str, step: str, blame: Blame, needs: str = "") -> Row:  # noqa: PLR0913, PLR0917
+def row(  # noqa: PLR0913, PLR0917
+    code: str, pattern: str, found: str, step: str, blame: Blame, needs: str = ""
+) -> FailurePattern:
     """Return one row of the table."""
-    return Row(code, re.compile(pattern), found, step, blame, needs)
+    return FailurePattern(code, re.compile(pattern), found, step, blame, needs)

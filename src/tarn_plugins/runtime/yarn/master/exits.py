@@ -11,9 +11,9 @@ from tarn.errors import ProviderError, TarnError
 from tarn.triton import exits
 from tarn.triton.last_words import hopeless, last_error, port_taken
 from tarn_plugins.runtime.yarn.denied import opening
-from tarn_plugins.runtime.yarn.master.docker_failures import Failure, docker_failure
+from tarn_plugins.runtime.yarn.master.docker_failures import DockerFailure, docker_failure
 from tarn_plugins.runtime.yarn.memory_limit import exceeded
-from tarn_plugins.runtime.yarn.wire import Completed
+from tarn_plugins.runtime.yarn.messages import Completed
 
 __all__ = ["cancelled", "explain", "not_started", "passing"]
 
@@ -22,7 +22,7 @@ _YARN = {
     -100: "YARN took the container back",
     -101: "the node's disks failed",
     -102: "preempted: YARN gave its place to another queue or application",
-    -105: "stopped by an order of this application",
+    -105: "stopped by a command of this application",
     -106: "killed by the ResourceManager",
     -107: "killed because the application was over",
     -108: "killed by its node to make room for guaranteed containers",
@@ -46,7 +46,7 @@ _FETCH = (
     ),
     (
         re.compile(r"changed on src filesystem", re.IGNORECASE),
-        "a file changed between the look at it and its transfer",
+        "a file changed between its listing and its transfer",
         "Publish models under a new path instead of changing files in place",
         False,
     ),
@@ -64,7 +64,7 @@ _FETCH = (
     ),
     (
         re.compile(r"does not exist|FileNotFoundException|no such file", re.IGNORECASE),
-        "one of its files does not exist any more",
+        "one of its files no longer exists",
         "Put it back, or submit the cluster again",
         False,
     ),
@@ -110,7 +110,7 @@ def explain(completed: Completed, *, asked: bool, memory_mib: int | None = None)
     )
 
 
-def _by_docker(failure: Failure, completed: Completed, error: str) -> ExitStatus:
+def _by_docker(failure: DockerFailure, completed: Completed, error: str) -> ExitStatus:
     """Return the end of a container that Docker, or YARN's use of it, did not let live."""
     taken = f"{failure.found}: already in use" if failure.port_taken else error
     return ExitStatus(

@@ -7,15 +7,21 @@ from typing import Protocol
 
 import attrs
 
-from tarn.domain import Asked, Fact, RuntimeWish
+from tarn.domain import Fact, Pending, RuntimeWish
 from tarn.errors import PluginError, ProviderError, Superseded, TimedOutError
 from tarn.interfaces import Clock
 from tarn_plugins.runtime.yarn.master.ledger import Ledger
-from tarn_plugins.runtime.yarn.master.node_pool import Failed
-from tarn_plugins.runtime.yarn.master.recovery import Memory, Recovery
+from tarn_plugins.runtime.yarn.master.node_pool import FailedCall
+from tarn_plugins.runtime.yarn.master.recovery import RecoveredRecords, Recovery
 from tarn_plugins.runtime.yarn.master.slots import Job, Start, Stop
 from tarn_plugins.runtime.yarn.master.waiting import refusal, silence
-from tarn_plugins.runtime.yarn.wire import Answer, Exchange, Grant, Registered, ResourceManager
+from tarn_plugins.runtime.yarn.messages import (
+    AllocatedContainer,
+    AllocateResponse,
+    Exchange,
+    Registered,
+    ResourceManager,
+)
 
 __all__ = ["Heartbeat", "Pool"]
 
@@ -42,7 +48,7 @@ class Pool(Protocol):
 
 
 @attrs.frozen
-class Pace:
+class HeartbeatInterval:
     """How often the ResourceManager is spoken to."""
 
     rest_s: float
@@ -76,7 +82,7 @@ class Heartbeat:
         self._ledger = ledger
         self._clock = clock
         self._wake = wake
-        self._pace = Pace(rest_s)
+        self._pace = HeartbeatInterval(rest_s)
         self._pool: Pool | None = None
         self._changed = threading.Condition()
         self._facts: tuple[Fact, ...] = ()
@@ -84,7 +90,7 @@ class Heartbeat:
         self._spoke_s = float("-inf")
         self._failed = False
         self._refused = ""
-        """Why the last word was refused, in words; said again, it is refused again."""
+        """Why the last message was refused; sent again, it is refused again."""
         self._begun = self._done = 0
         self._superseded: Superseded | None = None
         self._broken = ""
@@ -99,7 +105,7 @@ class Heartbeat:
 
     @property
     def heard_s(self) -> float:
-        """The monotonic second of the last good word.
+        """The monotonic second of the last answer.
 
         Raises:
             Superseded: A newer attempt is at work: there will be no other word.
@@ -122,9 +128,11 @@ class Heartbeat:
         facts, mute = self._facts, self._mute()
         if not mute:
             return facts
-        return tuple(attrs.evolve(f, waits_for=mute) if isinstance(f, Asked) else f for f in facts)
+        return tuple(
+            attrs.evolve(f, waits_for=mute) if isinstance(f, Pending) else f for f in facts
+        )
 
-    def grant(self, instance_id: str) -> Grant | None:
+    def grant(self, instance_id: str) -> AllocatedContainer | None:
         """Return the container of an instance; None: it has none."""
         with self._changed:
             return self._ledger.grant(instance_id)
@@ -156,13 +164,13 @@ class Heartbeat:
         if answer is None:
             raise TimedOutError(
                 f"the ResourceManager did not answer the registration in {REGISTER_WITHIN_S:g} s",
-                next_step="See that it runs: `yarn application -list`",
+                next_step="Check that it runs: `yarn application -list`",
             )
         if isinstance(answer, Exception):
             raise answer
         return answer
 
-    def begin(self, recovery: Recovery, memory: Memory, pool: Pool) -> None:
+    def begin(self, recovery: Recovery, memory: RecoveredRecords, pool: Pool) -> None:
         """Take over what was recovered, and begin to beat."""
         with self._changed:
             self._pool = pool
@@ -171,7 +179,7 @@ class Heartbeat:
             self._publish()
             self._changed.notify_all()
 
-    def obey(self, wish: RuntimeWish) -> None:
+    def apply_wish(self, wish: RuntimeWish) -> None:
         """Take *wish* in; where YARN must be told, wait a moment for its answer.
 
         Raises:
@@ -204,14 +212,14 @@ class Heartbeat:
             container_id = start.grant.container_id
             return not self._ended() and self._ledger.calling(container_id, self._clock.now_s())
 
-    def told(self, job: Job, failed: Failed | None) -> None:
+    def told(self, job: Job, failed: FailedCall | None) -> None:
         """Take in how a job ended."""
         try:
             self._told(job, failed)
         except Exception as error:  # noqa: BLE001 (as on the thread of the heartbeat)
             self._break(error)
 
-    def _told(self, job: Job, failed: Failed | None) -> None:
+    def _told(self, job: Job, failed: FailedCall | None) -> None:
         with self._changed:
             now_s = self._clock.now_s()
             match job:
@@ -222,7 +230,7 @@ class Heartbeat:
                         grant.container_id, failed.error, now_s, at_node=failed.at_node
                     )
                 case Stop(grant=grant) if failed is not None:
-                    log.warning("%s takes no stop: %s", grant.node, failed.error)
+                    log.warning("%s does not accept a stop: %s", grant.node, failed.error)
                     self._ledger.stop_failed(grant.container_id)
                 case _ if failed is not None:
                     log.warning("a file of the cluster was not changed: %s", failed.error)
@@ -275,7 +283,7 @@ class Heartbeat:
         except ProviderError as error:
             # Once for each outage: it may last for minutes, at a word a second.
             level = logging.DEBUG if self._failed else logging.WARNING
-            log.log(level, "no word from the ResourceManager: %s", error)
+            log.log(level, "no answer from the ResourceManager: %s", error)
             return self._spoke(None, said, refusal(error) if error.retry_after_s is None else "")
         return self._spoke(answer, said)
 
@@ -324,7 +332,7 @@ class Heartbeat:
         )
         return self._spoke_s + pause_s - now_s
 
-    def _spoke(self, answer: Answer | None, said: Exchange, refused: str = "") -> bool:
+    def _spoke(self, answer: AllocateResponse | None, said: Exchange, refused: str = "") -> bool:
         with self._changed:
             if refused != self._refused:
                 self._refused = refused
@@ -351,7 +359,7 @@ class Heartbeat:
 
     def _break(self, error: Exception) -> None:
         """Nothing can be said of what is known now: the master ends, and the next one looks."""
-        log.error("the word with YARN ended by an error of TARN's", exc_info=error)
+        log.error("the heartbeat with YARN ended because of a bug in TARN", exc_info=error)
         with self._changed:
             self._broken = self._broken or f"{type(error).__name__}: {error}"
             self._changed.notify_all()
@@ -383,7 +391,7 @@ class Heartbeat:
         if self._superseded is not None:
             raise Superseded(self._superseded.mine, self._superseded.theirs)
         if self._broken:
-            found = f"the runtime ended by an error of its own: {self._broken}"
+            found = f"the runtime ended because of a bug: {self._broken}"
             raise PluginError("yarn", found)
 
     def _work(self) -> None:

@@ -26,19 +26,26 @@ from tarn_plugins.runtime.yarn.master.bad_nodes import BadNodes
 from tarn_plugins.runtime.yarn.master.exits import cancelled, explain, not_started, passing
 from tarn_plugins.runtime.yarn.master.foreign_ports import ForeignPorts
 from tarn_plugins.runtime.yarn.master.outbox import Outbox
-from tarn_plugins.runtime.yarn.master.recovery import Memory, Recovery
+from tarn_plugins.runtime.yarn.master.recovery import RecoveredRecords, Recovery
 from tarn_plugins.runtime.yarn.master.shapes import number_of, shape_of, too_large
 from tarn_plugins.runtime.yarn.master.slots import (
     Forget,
+    InstanceSlot,
+    InstanceSlots,
     Job,
     Phase,
-    Slot,
-    Slots,
     Start,
     Stop,
     fact,
 )
-from tarn_plugins.runtime.yarn.wire import Answer, Completed, Exchange, Grant, Record, Rejected
+from tarn_plugins.runtime.yarn.messages import (
+    AllocatedContainer,
+    AllocateResponse,
+    Completed,
+    ContainerRecord,
+    Exchange,
+    Rejected,
+)
 
 __all__ = ["Ledger"]
 
@@ -50,19 +57,19 @@ class Ledger:
     placement: PlacementSpec
     plain: bool = False
     """YARN takes no constraints: hosts that hold an instance are blacklisted instead."""
-    closing: waiting.Closing = attrs.field(factory=waiting.Closing)
+    closing: waiting.LaunchDeadline = attrs.field(factory=waiting.LaunchDeadline)
     maximum: Mapping[str, int] = attrs.field(factory=dict)
     """The largest container, as told at registration."""
-    _slots: Slots = attrs.field(factory=Slots)
-    _places: dict[str, Slot] = attrs.field(factory=dict)
+    _slots: InstanceSlots = attrs.field(factory=InstanceSlots)
+    _places: dict[str, InstanceSlot] = attrs.field(factory=dict)
     """By container id, as long as the slot exists."""
     _outbox: Outbox = attrs.field(factory=Outbox)
     _bad: BadNodes = attrs.field(init=False)
     _ports: ForeignPorts = attrs.field(factory=ForeignPorts)
     _jobs: list[Job] = attrs.field(factory=list)
     _outlook: waiting.Outlook = attrs.field(factory=waiting.Outlook)
-    _memory: Memory = attrs.field(factory=Memory)
-    _stale: dict[str, Record] = attrs.field(factory=dict)
+    _memory: RecoveredRecords = attrs.field(factory=RecoveredRecords)
+    _stale: dict[str, ContainerRecord] = attrs.field(factory=dict)
     _stale_until_s: float = 0.0
     _forgave_s: float = 0.0
 
@@ -71,7 +78,7 @@ class Ledger:
 
     # -- what goes in ------------------------------------------------------------------------
 
-    def adopt(self, recovery: Recovery, memory: Memory, now_s: float) -> None:
+    def adopt(self, recovery: Recovery, memory: RecoveredRecords, now_s: float) -> None:
         """Take over what earlier masters left running; called once, before everything else."""
         self._outbox.may_avoid(recovery.hosts | memory.avoided)
         self._bad.remember(memory.avoided, now_s)
@@ -96,7 +103,7 @@ class Ledger:
                 launch = next((w for w in wish.launches if w.spec_hash == spec_hash), None)
                 self._ask(instance_id, spec_hash, launch, now_s)
 
-    def heard(self, said: Exchange, answer: Answer, now_s: float, at: float) -> None:
+    def heard(self, said: Exchange, answer: AllocateResponse, now_s: float, at: float) -> None:
         """Take in the answer to *said*. *at* is wall time: the start of what was granted."""
         self._outbox.arrived(said)
         self._jobs.extend(self._bad.notes(said))
@@ -181,7 +188,7 @@ class Ledger:
         jobs, self._jobs = tuple(self._jobs), []
         return jobs
 
-    def grant(self, instance_id: str) -> Grant | None:
+    def grant(self, instance_id: str) -> AllocatedContainer | None:
         """Return the container of an instance, also after its end; None: none is known."""
         return self._slots.grant(instance_id)
 
@@ -199,11 +206,11 @@ class Ledger:
 
     def _ask(self, instance_id: str, spec_hash: str, launch: Launch | None, now_s: float) -> None:
         number = number_of(instance_id)
-        slot = Slot(instance_id, number, spec_hash, now_s, launch=launch)
+        slot = InstanceSlot(instance_id, number, spec_hash, now_s, launch=launch)
         self._slots[instance_id] = slot
         if launch is None:
             # It was another spec's, and is gone: only an instance of the present one can follow.
-            self._end(slot, ExitStatus("it is not there any more, nor is its spec"), now_s)
+            self._end(slot, ExitStatus("neither it nor its spec exists any more"), now_s)
             return
         slot.shape = shape_of(launch, self.placement)
         never = too_large(slot.shape, self.maximum) if number else "its id has no number above 0"
@@ -220,7 +227,7 @@ class Ledger:
             avoid |= self._slots.hosts()
         return self._outbox.difference(asks, avoid)
 
-    def _granted(self, grant: Grant, now_s: float, at: float, *, over: bool) -> None:
+    def _granted(self, grant: AllocatedContainer, now_s: float, at: float, *, over: bool) -> None:
         known = self._places.get(grant.container_id)
         if (known is not None and known.holds) or self._outbox.releasing(grant.container_id):
             return  # told twice
@@ -236,7 +243,7 @@ class Ledger:
             return
         self._take(slot, grant, endpoint, now_s, at)
 
-    def _endpoint(self, slot: Slot, grant: Grant) -> Endpoint | None:
+    def _endpoint(self, slot: InstanceSlot, grant: AllocatedContainer) -> Endpoint | None:
         """Return where it would listen; None where its node has no place for it."""
         assert slot.launch is not None
         held = [s.record.endpoint for s in self._slots.on(grant.node) if s.record is not None]
@@ -247,7 +254,14 @@ class Ledger:
             held += [r.endpoint for r in self._stale.values() if r.node == grant.node]
         return self._ports.choose(grant.node, slot.number, slot.launch.triton, held)
 
-    def _take(self, slot: Slot, grant: Grant, endpoint: Endpoint, now_s: float, at: float) -> None:
+    def _take(
+        self,
+        slot: InstanceSlot,
+        grant: AllocatedContainer,
+        endpoint: Endpoint,
+        now_s: float,
+        at: float,
+    ) -> None:
         assert slot.launch is not None
         record = slot.hold(grant, endpoint, now_s, at)
         self._places[grant.container_id] = slot
@@ -259,14 +273,14 @@ class Ledger:
         if slot is not None:
             slot.ask_again(now_s, waiting.rejection(rejected.reason))
 
-    def _give_back(self, slot: Slot, why: str, now_s: float) -> None:
-        """Ask again: it is no fault of the instance that this container was of no use."""
+    def _give_back(self, slot: InstanceSlot, why: str, now_s: float) -> None:
+        """Ask again: it is not a fault of the instance that this container could not be used."""
         grant, record = slot.let_go()
         self._jobs.append(Forget(record))
         del self._places[grant.container_id]
         slot.ask_again(now_s, why)
 
-    def _waits_for(self, slot: Slot, outlook: waiting.Outlook, now_s: float) -> str:
+    def _waits_for(self, slot: InstanceSlot, outlook: waiting.Outlook, now_s: float) -> str:
         if slot.phase is not Phase.ASKED or slot.shape is None:
             return ""
         why = self.closing.why(now_s)
@@ -277,7 +291,7 @@ class Ledger:
     def _stop(self, instance_id: str, now_s: float) -> None:
         slot = self._slots.get(instance_id)
         if slot is None:
-            slot = Slot(instance_id, number_of(instance_id), "", now_s)
+            slot = InstanceSlot(instance_id, number_of(instance_id), "", now_s)
             self._slots[instance_id] = slot
         if slot.phase is Phase.ASKED:
             self._end(slot, cancelled(), now_s)
@@ -290,7 +304,7 @@ class Ledger:
                 slot.stop_posted_s = now_s
                 self._jobs.append(Stop(slot.grant))
 
-    def _release(self, slot: Slot) -> None:
+    def _release(self, slot: InstanceSlot) -> None:
         assert slot.grant is not None
         if not slot.releasing:
             slot.releasing = True
@@ -312,7 +326,9 @@ class Ledger:
             status = explain(completed, asked=asked, memory_mib=mib)
             self._end(slot, status, now_s, completed.diagnostics)
 
-    def _end(self, slot: Slot, status: ExitStatus, now_s: float, diagnostics: str = "") -> None:
+    def _end(
+        self, slot: InstanceSlot, status: ExitStatus, now_s: float, diagnostics: str = ""
+    ) -> None:
         ran = slot.phase is Phase.RUNNING
         slot.exit, slot.phase = status, Phase.ENDED
         if slot.record is not None:
@@ -323,7 +339,7 @@ class Ledger:
         if status.node_fault or (ran and now_s - slot.running_s < deadlines.QUICK_S):
             self._bad.failed(slot.grant.node, now_s)
 
-    def _remove(self, slot: Slot) -> None:
+    def _remove(self, slot: InstanceSlot) -> None:
         self._slots.forget(slot)
         if slot.grant is not None:
             del self._places[slot.grant.container_id]
@@ -342,14 +358,16 @@ class Ledger:
             self._forgave_s = now_s
         self._bad.forgive(now_s, starving=starving)
 
-    def _look_at(self, slot: Slot, now_s: float) -> None:
+    def _look_at(self, slot: InstanceSlot, now_s: float) -> None:
         assert slot.grant is not None
         if slot.phase is Phase.STARTING:
             if late := slot.late(now_s):
                 called = slot.called_s is not None
                 self.start_failed(slot.grant.container_id, late, now_s, at_node=called)
         elif slot.released_s is not None and now_s - slot.released_s > deadlines.END_HEARD_S:
-            self._end(slot, ExitStatus("stopped; YARN never told of its end", expected=True), now_s)
+            self._end(
+                slot, ExitStatus("stopped; YARN never reported its end", expected=True), now_s
+            )
         elif slot.stop_posted_s is not None and now_s - slot.stop_posted_s > deadlines.END_HEARD_S:
             self._release(slot)
         elif slot.phase is Phase.RUNNING and not slot.proven:
@@ -369,7 +387,7 @@ class Ledger:
 
     # -- recovery ----------------------------------------------------------------------------
 
-    def _recovered(self, grant: Grant, now_s: float) -> None:
+    def _recovered(self, grant: AllocatedContainer, now_s: float) -> None:
         """Take in a container of an earlier master that YARN learned of late."""
         if grant.container_id in self._places:
             return
@@ -380,9 +398,9 @@ class Ledger:
         else:
             self._adopt(grant, record, now_s)
 
-    def _adopt(self, grant: Grant, record: Record, now_s: float) -> None:
+    def _adopt(self, grant: AllocatedContainer, record: ContainerRecord, now_s: float) -> None:
         self._stale.pop(grant.container_id, None)
-        slot = Slot(record.instance_id, record.number, record.spec_hash, now_s)
+        slot = InstanceSlot(record.instance_id, record.number, record.spec_hash, now_s)
         slot.grant, slot.record = grant, record
         slot.phase, slot.running_s, slot.adopted = Phase.RUNNING, now_s, True
         self._slots[record.instance_id] = slot
@@ -390,7 +408,7 @@ class Ledger:
 
     # -- looking -----------------------------------------------------------------------------
 
-    def _starting(self, container_id: str) -> Slot | None:
+    def _starting(self, container_id: str) -> InstanceSlot | None:
         slot = self._places.get(container_id)
         return slot if slot is not None and slot.phase is Phase.STARTING else None
 

@@ -16,7 +16,7 @@ from tarn.domain import Endpoint
 from tarn.domain.instance import id_of
 from tarn.domain.spec import TritonSpec
 from tarn_plugins.runtime.yarn.master.shapes import NoPortError, endpoint_on
-from tarn_plugins.runtime.yarn.wire import Grant
+from tarn_plugins.runtime.yarn.messages import AllocatedContainer
 
 __all__ = ["candidates", "listening", "server_id"]
 
@@ -35,7 +35,7 @@ _LARGEST = 65_536
 def listening(
     name: str,
     triton: TritonSpec,
-    grants: Iterable[Grant],
+    grants: Iterable[AllocatedContainer],
     ask: Callable[[Endpoint], str],
 ) -> Mapping[str, Endpoint]:
     """Return container id to the endpoint of its instance, of those that say who they are.
@@ -47,7 +47,7 @@ def listening(
         ask: Returns the id of the server at an endpoint; '' where none says it. Called on threads.
     """
 
-    def look(grant: Grant) -> Endpoint | None:
+    def look(grant: AllocatedContainer) -> Endpoint | None:
         give_up_s = time.monotonic() + WITHIN_S
         for endpoint in candidates(grant, triton):
             if ask(endpoint) == id_of(name, grant.number):
@@ -66,7 +66,7 @@ def listening(
     return {id_: endpoint for id_, endpoint in found.items() if endpoint is not None}
 
 
-def candidates(grant: Grant, triton: TritonSpec) -> Iterator[Endpoint]:
+def candidates(grant: AllocatedContainer, triton: TritonSpec) -> Iterator[Endpoint]:
     """Yield where the instance of *grant* may listen: as the spec says first, then further on."""
     tried: list[Endpoint] = []
     with contextlib.suppress(NoPortError):

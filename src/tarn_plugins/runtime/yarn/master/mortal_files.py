@@ -7,7 +7,7 @@ import attrs
 
 from tarn.errors import ProviderError
 from tarn_plugins.runtime.yarn import tokens
-from tarn_plugins.runtime.yarn.wire import FileEntry, Files
+from tarn_plugins.runtime.yarn.messages import FileEntry, Files
 
 __all__ = ["MortalFiles"]
 

@@ -7,7 +7,7 @@ import attrs
 from tarn.errors import NotFoundError, ProviderError
 from tarn.interfaces import LogTail
 from tarn_plugins.runtime.yarn.log_text import contents
-from tarn_plugins.runtime.yarn.wire import Grant
+from tarn_plugins.runtime.yarn.messages import AllocatedContainer
 
 __all__ = ["NodeLogs"]
 
@@ -24,7 +24,7 @@ class NodeLogs:
     """Return what is at a URL, or raise ``ProviderError``."""
     scheme: str = "http"
 
-    def tail(self, grant: Grant, lines: int) -> LogTail:
+    def tail(self, grant: AllocatedContainer, lines: int) -> LogTail:
         """Return the last *lines* lines that the program in a container wrote to standard error.
 
         Raises:
@@ -40,7 +40,7 @@ class NodeLogs:
             return LogTail((*before.lines, *found.lines), truncated=before.truncated)
         return found
 
-    def _end(self, grant: Grant, file: str, lines: int) -> LogTail:
+    def _end(self, grant: AllocatedContainer, file: str, lines: int) -> LogTail:
         """Return the last *lines* lines of one file, or as many as a mebibyte holds."""
         most = max(_LEAST, min(_MOST, lines * _BYTES_A_LINE))
         found = self._ask(grant, file, most)
@@ -51,7 +51,7 @@ class NodeLogs:
             truncated=found.truncated or len(found.lines) > lines,
         )
 
-    def _ask(self, grant: Grant, file: str, most: int) -> LogTail:
+    def _ask(self, grant: AllocatedContainer, file: str, most: int) -> LogTail:
         path = f"ws/v1/node/containers/{grant.container_id}/logs/{file}"
         try:
             printed = self.get(f"{self.scheme}://{grant.node_http}/{path}?size=-{most}")
@@ -77,7 +77,7 @@ class NodeLogs:
         return LogTail(tuple(lines[1:] if cut and len(lines) > 1 else lines), truncated=cut)
 
 
-def _absent(grant: Grant) -> NotFoundError:
+def _absent(grant: AllocatedContainer) -> NotFoundError:
     return NotFoundError(
         f"its node has no log of it: {grant.container_id} on {grant.node}",
         next_step="`tarn logs INSTANCE` reads what YARN has collected",

@@ -10,9 +10,9 @@ import attrs
 from tarn.errors import LaunchError, TarnError
 from tarn_plugins.runtime.yarn.master.records import avoided_name, file_name
 from tarn_plugins.runtime.yarn.master.slots import Forget, Job, Note, Start, Stop
-from tarn_plugins.runtime.yarn.wire import Files, Launcher, NodeManagers
+from tarn_plugins.runtime.yarn.messages import Files, Launcher, NodeManagers
 
-__all__ = ["Failed", "Hands", "MayCall", "NodePool", "Result", "node_of"]
+__all__ = ["ContainerOps", "FailedCall", "MayCall", "NodePool", "Result", "node_of"]
 
 log = logging.getLogger(__name__)
 
@@ -22,7 +22,7 @@ CLOSE_WITHIN_S = 0.2
 
 
 @attrs.frozen
-class Failed:
+class FailedCall:
     """A job that came to nothing."""
 
     error: Exception
@@ -30,14 +30,14 @@ class Failed:
     """The NodeManager itself refused, or did not answer."""
 
 
-Result = Callable[[Job, Failed | None], None]
+Result = Callable[[Job, FailedCall | None], None]
 """Told how each job ended, on the thread that did it."""
 MayCall = Callable[[Start], bool]
 """Asked whether what was prepared may start, on the thread that would tell its node."""
 
 
 @attrs.frozen
-class Hands:
+class ContainerOps:
     """What jobs are done with. Every call behind it has a deadline of its own."""
 
     nodes: NodeManagers
@@ -46,7 +46,7 @@ class Hands:
     launches: str
     """URI of the directory with the launch files."""
 
-    def do(self, job: Job, may_call: MayCall = lambda _: True) -> Failed | None:
+    def do(self, job: Job, may_call: MayCall = lambda _: True) -> FailedCall | None:
         """Do one job; blocks. What goes wrong is returned, so that no job is ever lost.
 
         Args:
@@ -60,7 +60,7 @@ class Hands:
                 case Start(grant=grant, record=record, launch=launch):
                     prepared = self.launcher.prepare(record, launch)
                     if not may_call(job):
-                        return Failed(_given_up(), at_node)
+                        return FailedCall(_given_up(), at_node)
                     at_node = True
                     self.nodes.start(grant, prepared)
                 case Stop(grant=grant):
@@ -72,10 +72,10 @@ class Hands:
                 case Note():
                     self._note(job)
         except TarnError as error:
-            return Failed(error, at_node)
+            return FailedCall(error, at_node)
         except Exception as error:
             log.exception("a job for a node raised")
-            return Failed(error, at_node)
+            return FailedCall(error, at_node)
         return None
 
     def _note(self, note: Note) -> None:
@@ -91,7 +91,7 @@ class NodePool:
 
     def __init__(
         self,
-        hands: Hands,
+        hands: ContainerOps,
         told: Result,
         may_call: MayCall = lambda _: True,
         *,
@@ -162,7 +162,7 @@ class NodePool:
 
 
 def _given_up() -> LaunchError:
-    return LaunchError("yarn", "it was given up before its node was called", retry_after_s=1.0)
+    return LaunchError("yarn", "it was cancelled before its node was contacted", retry_after_s=1.0)
 
 
 def node_of(job: Job) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import attrs
 
-from tarn_plugins.runtime.yarn.wire import Ask, Exchange
+from tarn_plugins.runtime.yarn.messages import Ask, Exchange
 
 __all__ = ["Outbox"]
 

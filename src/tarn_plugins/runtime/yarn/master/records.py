@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable
 
 from tarn.domain import Endpoint
-from tarn_plugins.runtime.yarn.wire import Record
+from tarn_plugins.runtime.yarn.messages import ContainerRecord
 
 __all__ = [
     "avoided_host",
@@ -31,7 +31,7 @@ _NODE = "="
 """In place of the endpoint's host: it is the node; no escaped text looks like this."""
 
 
-def file_name(record: Record) -> str:
+def file_name(record: ContainerRecord) -> str:
     """Return the name of the launch file of *record*."""
     endpoint = record.endpoint
     host = _NODE if endpoint.host == record.node else _escape(endpoint.host)
@@ -51,7 +51,7 @@ def file_name(record: Record) -> str:
     return "@".join(parts)
 
 
-def record_of(name: str) -> Record | None:
+def record_of(name: str) -> ContainerRecord | None:
     """Return the record that *name* holds; None for a name that `file_name` never made."""
     parts = name.split("@")
     if len(parts) != _PARTS or parts[0] != _VERSION:
@@ -82,22 +82,22 @@ def is_leftover(name: str) -> bool:
     return name.startswith(".") and name.endswith(".tmp")
 
 
-def read_names(names: Iterable[str]) -> tuple[tuple[Record, ...], tuple[str, ...]]:
+def read_names(names: Iterable[str]) -> tuple[tuple[ContainerRecord, ...], tuple[str, ...]]:
     """Return the records among *names*, and a note for every name that is none."""
-    records: list[Record] = []
+    records: list[ContainerRecord] = []
     notes: list[str] = []
     for name in sorted(names):
         record = record_of(name)
         if record is None and avoided_host(name) is not None:
             continue
         if record is None:
-            notes.append(f"the launch file '{name}' is none of TARN's; it was left alone")
+            notes.append(f"the launch file '{name}' is not TARN's, so it was left alone")
         else:
             records.append(record)
     return tuple(records), tuple(notes)
 
 
-def _parse(parts: list[str]) -> Record:
+def _parse(parts: list[str]) -> ContainerRecord:
     _, instance_id, number, container_id, spec_hash, node, host, *rest = parts
     http, grpc, metrics, started = rest
     started_at = float(_unescape(started))
@@ -107,7 +107,7 @@ def _parse(parts: list[str]) -> Record:
     endpoint = Endpoint(
         node if host == _NODE else _unescape(host), int(http), int(grpc), int(metrics)
     )
-    return Record(
+    return ContainerRecord(
         _unescape(instance_id),
         int(number),
         _unescape(container_id),

@@ -9,16 +9,16 @@ from tarn.domain import ClusterSpec, Endpoint
 from tarn.domain.instance import id_of
 from tarn_plugins.runtime.yarn.master.records import avoided_host, read_names
 from tarn_plugins.runtime.yarn.master.shapes import endpoint_on
-from tarn_plugins.runtime.yarn.wire import Grant, Record
+from tarn_plugins.runtime.yarn.messages import AllocatedContainer, ContainerRecord
 
-__all__ = ["Memory", "Recovery", "recover"]
+__all__ = ["RecoveredRecords", "Recovery", "recover"]
 
 
 @attrs.frozen
-class Memory:
+class RecoveredRecords:
     """What the records of earlier masters say, for as long as containers may still turn up."""
 
-    records: Mapping[str, Record] = attrs.field(factory=dict, hash=False)
+    records: Mapping[str, ContainerRecord] = attrs.field(factory=dict, hash=False)
     """By container id."""
     guess: ClusterSpec | None = None
     """The present spec, where the records could not be read."""
@@ -45,7 +45,7 @@ class Memory:
         """
         return cls({}, spec, spec_hash, found)
 
-    def of(self, grant: Grant) -> Record | None:
+    def of(self, grant: AllocatedContainer) -> ContainerRecord | None:
         """Return the record of the container *grant*; None where nobody can know it."""
         record = self.records.get(grant.container_id)
         if record is not None or self.guess is None or not grant.number:
@@ -53,7 +53,7 @@ class Memory:
         endpoint = self.found.get(grant.container_id)
         if endpoint is None and self.guess.placement.spread != "node":
             return None
-        return Record(
+        return ContainerRecord(
             instance_id=id_of(self.guess.name, grant.number),
             number=grant.number,
             container_id=grant.container_id,
@@ -68,10 +68,10 @@ class Memory:
 class Recovery:
     """What was found alive, and what is to be done about the rest."""
 
-    running: tuple[tuple[Grant, Record], ...] = ()
-    lost: tuple[Grant, ...] = ()
+    running: tuple[tuple[AllocatedContainer, ContainerRecord], ...] = ()
+    lost: tuple[AllocatedContainer, ...] = ()
     """Containers that nobody can address: they go back."""
-    stale: tuple[Record, ...] = ()
+    stale: tuple[ContainerRecord, ...] = ()
     """Their containers were not handed over; a late NodeManager may still bring one."""
     notes: tuple[str, ...] = ()
 
@@ -82,13 +82,13 @@ class Recovery:
         return frozenset((*(g.node for g in grants), *(r.node for r in self.stale)))
 
 
-def recover(grants: Iterable[Grant], memory: Memory) -> Recovery:
+def recover(grants: Iterable[AllocatedContainer], memory: RecoveredRecords) -> Recovery:
     """Match the containers that YARN handed over with what earlier masters left.
 
     Of two containers of one instance the later grant wins; the other goes back.
     """
-    running: dict[str, tuple[Grant, Record]] = {}
-    lost: list[Grant] = []
+    running: dict[str, tuple[AllocatedContainer, ContainerRecord]] = {}
+    lost: list[AllocatedContainer] = []
     notes: list[str] = []
     for grant in sorted(grants, key=lambda g: g.container_id):
         record = memory.of(grant)
@@ -106,7 +106,7 @@ def recover(grants: Iterable[Grant], memory: Memory) -> Recovery:
     return Recovery(tuple(running.values()), tuple(lost), stale, tuple(notes))
 
 
-def _unknown(grant: Grant) -> str:
+def _unknown(grant: AllocatedContainer) -> str:
     return (
         f"{grant.container_id} on {grant.node} has no launch file that says where it listens; it "
         "goes back to YARN"

@@ -11,32 +11,32 @@ import attrs
 from tarn.domain import Endpoint, Fact, Recovered, Running, RuntimeWish
 from tarn.errors import NotFoundError, ProviderError
 from tarn.interfaces import Clock, LogTail, MasterContext
-from tarn_plugins.runtime.yarn import Settings, tokens
+from tarn_plugins.runtime.yarn import YarnSettings, tokens
 from tarn_plugins.runtime.yarn.keytab import Renewal
 from tarn_plugins.runtime.yarn.layout import Layout
 from tarn_plugins.runtime.yarn.master.heartbeat import Heartbeat
 from tarn_plugins.runtime.yarn.master.ledger import Ledger
 from tarn_plugins.runtime.yarn.master.listening import listening, server_id
-from tarn_plugins.runtime.yarn.master.node_pool import Hands, NodePool
+from tarn_plugins.runtime.yarn.master.node_pool import ContainerOps, NodePool
 from tarn_plugins.runtime.yarn.master.records import is_leftover
-from tarn_plugins.runtime.yarn.master.recovery import Memory, recover
-from tarn_plugins.runtime.yarn.master.waiting import Closing
-from tarn_plugins.runtime.yarn.staging import Staging
-from tarn_plugins.runtime.yarn.wire import (
+from tarn_plugins.runtime.yarn.master.recovery import RecoveredRecords, recover
+from tarn_plugins.runtime.yarn.master.waiting import LaunchDeadline
+from tarn_plugins.runtime.yarn.messages import (
+    AllocatedContainer,
     Files,
-    Grant,
     Launcher,
     NodeManagers,
     ResourceManager,
     Submitted,
 )
+from tarn_plugins.runtime.yarn.staging import Staging
 
-__all__ = ["Doors", "YarnRuntime"]
+__all__ = ["YarnRuntime", "YarnServices"]
 
 log = logging.getLogger(__name__)
 
 CLOSE_WITHIN_S = 0.3
-"""For the thread of the heartbeat, and again for the doors: a second is all there is."""
+"""For the thread of the heartbeat, and again for the services: a second is all there is."""
 FINISH_WITHIN_S = 30.0
 PATIENCE_S = 240.0
 """For a file system that does not answer; YARN gives a silent master up after ten minutes."""
@@ -44,8 +44,8 @@ _LOOK_AGAIN_S = 1.0
 
 
 @attrs.frozen
-class Doors:
-    """The ways out of the process."""
+class YarnServices:
+    """What the master reaches outside its process: YARN, HDFS, and the logs of nodes."""
 
     rm: ResourceManager
     nodes: NodeManagers
@@ -55,7 +55,7 @@ class Doors:
     """Of the present launch, for instances whose launch files cannot be read; '' : not known."""
     application_id: str = ""
     """Whose master this is; '' : not known, and then the staging directory is never removed."""
-    logs: Callable[[Grant, int], LogTail] | None = None
+    logs: Callable[[AllocatedContainer, int], LogTail] | None = None
     """Return the last lines of what a container wrote; blocks. None: nobody can."""
     renewal: Renewal = attrs.field(factory=Renewal)
     """Whether new delegation tokens come when the first ones have ended."""
@@ -67,26 +67,32 @@ class YarnRuntime:
     """One master's hold on its application: `apply` and `facts` never wait for YARN long."""
 
     def __init__(
-        self, context: MasterContext, settings: Settings, submitted: Submitted, doors: Doors
+        self,
+        context: MasterContext,
+        settings: YarnSettings,
+        submitted: Submitted,
+        services: YarnServices,
     ) -> None:
         self._context = context
         self._submitted = submitted
-        self._doors = doors
+        self._services = services
         self._layout = Layout(submitted.staging)
-        self._staging = Staging(doors.files, self._layout, _over, context.clock.at)
+        self._staging = Staging(services.files, self._layout, _over, context.clock.at)
         plain = submitted.placement == "plain"
         self._beat = Heartbeat(
-            doors.rm,
+            services.rm,
             Ledger(
                 context.spec.placement,
                 plain=plain,
-                closing=_closing(submitted, doors.renewal, context.clock),
+                closing=_closing(submitted, services.renewal, context.clock),
             ),
             context.clock,
             context.wake,
             settings.heartbeat_s,
         )
-        hands = Hands(doors.nodes, doors.files, doors.launcher, self._layout.launches)
+        hands = ContainerOps(
+            services.nodes, services.files, services.launcher, self._layout.launches
+        )
         self._pool = NodePool(hands, self._beat.told, self._beat.calling)
         self._leaving = threading.Event()
 
@@ -107,7 +113,7 @@ class YarnRuntime:
 
     def apply(self, wish: RuntimeWish) -> None:
         """Post *wish*; what it brings about becomes facts."""
-        self._beat.obey(wish)
+        self._beat.apply_wish(wish)
 
     def facts(self) -> tuple[Fact, ...]:
         """Return one fact for each instance."""
@@ -123,20 +129,20 @@ class YarnRuntime:
         lines = (
             _mute(self._beat.mute()),
             _plain(self._submitted),
-            tokens.warning(self._submitted.tokens_end_at, clock.at(), self._doors.renewal),
+            tokens.warning(self._submitted.tokens_end_at, clock.at(), self._services.renewal),
         )
         return tuple(line for line in lines if line)
 
     def log(self, instance_id: str, lines: int) -> LogTail:
         """Return the end of an instance's log, from the node of its container."""
         grant = self._beat.grant(instance_id)
-        if grant is None or self._doors.logs is None:
+        if grant is None or self._services.logs is None:
             raise NotFoundError(
-                f"no container is known of '{instance_id}'",
+                f"the container of '{instance_id}' is not known",
                 where=self._context.spec.name,
                 next_step=f"`tarn logs {instance_id}` reads what YARN has collected",
             )
-        return self._doors.logs(grant, lines)
+        return self._services.logs(grant, lines)
 
     def finish(self) -> None:
         """End the application, and remove the cluster's directory, if it is still this one's.
@@ -147,7 +153,7 @@ class YarnRuntime:
         """
         self._beat.finish("the cluster was ended", FINISH_WITHIN_S)
         try:
-            self._staging.remove(self._doors.application_id)
+            self._staging.remove(self._services.application_id)
         except ProviderError as error:
             log.warning("the cluster's directory was not removed: %s", error)
 
@@ -161,23 +167,28 @@ class YarnRuntime:
         _within(CLOSE_WITHIN_S, self._close_doors)
 
     def _close_doors(self) -> None:
-        for close in (self._doors.rm.close, self._doors.nodes.close):
+        for close in (self._services.rm.close, self._services.nodes.close):
             with contextlib.suppress(ProviderError):
                 close()
 
-    def _remember(self, grants: Iterable[Grant]) -> tuple[Memory, tuple[str, ...]]:
+    def _remember(
+        self, grants: Iterable[AllocatedContainer]
+    ) -> tuple[RecoveredRecords, tuple[str, ...]]:
         """Read what earlier masters left; without the tokens for it, ask the *grants*' servers."""
         spec = self._context.spec
         try:
-            return Memory.read(self._launch_files())
+            return RecoveredRecords.read(self._launch_files())
         except ProviderError as error:
             if error.code != tokens.TOKENS_ENDED:
                 raise
             words = f"the launch files could not be listed ({error})"
         log.warning("%s", words)
-        found = listening(spec.name, spec.triton, grants, self._doors.server_id)
-        note = f"{words}; instances are known by number, and {len(found)} said where they listen"
-        return Memory.lost(spec, self._doors.spec_hash, found), (note,)
+        found = listening(spec.name, spec.triton, grants, self._services.server_id)
+        note = (
+            f"{words}; instances are known by number only, and {len(found)} reported where they "
+            "listen"
+        )
+        return RecoveredRecords.lost(spec, self._services.spec_hash, found), (note,)
 
     def _launch_files(self) -> tuple[str, ...]:
         """Return the names of the launch files; a file system that is away is waited for."""
@@ -185,7 +196,7 @@ class YarnRuntime:
         give_up_s = clock.now_s() + PATIENCE_S
         while True:
             try:
-                entries = self._doors.files.listing(self._layout.launches)
+                entries = self._services.files.listing(self._layout.launches)
             except NotFoundError:
                 return ()
             except ProviderError as error:
@@ -196,7 +207,7 @@ class YarnRuntime:
             left = {entry.path: entry.uri for entry in entries if is_leftover(entry.path)}
             with contextlib.suppress(ProviderError):  # the next master comes by, too
                 for uri in left.values():
-                    self._doors.files.remove(uri)
+                    self._services.files.remove(uri)
             return tuple(entry.path for entry in entries if entry.path not in left)
 
 
@@ -206,7 +217,7 @@ def _over(_application_id: str) -> bool:
 
 
 def _mute(words: str) -> str:
-    return f"TARN-1017 {words}: nothing new starts or ends; what serves goes on" if words else ""
+    return f"TARN-1017 {words}: nothing starts or ends; instances go on serving" if words else ""
 
 
 def _plain(submitted: Submitted) -> str:
@@ -214,17 +225,17 @@ def _plain(submitted: Submitted) -> str:
         return ""
     return (
         "TARN-1015 YARN takes no placement constraints "
-        f"({submitted.placement_reason or 'no reason given'}): "
-        "one instance a node holds within this cluster only, and is kept by refusing nodes"
+        f"({submitted.placement_reason or 'no reason given'}): TARN keeps to one instance per "
+        "node by refusing nodes, within this cluster only"
     )
 
 
-def _closing(submitted: Submitted, renewal: Renewal, clock: Clock) -> Closing:
+def _closing(submitted: Submitted, renewal: Renewal, clock: Clock) -> LaunchDeadline:
     """Return from when on no instance can start: each fetches files with a delegation token."""
     ends_at = submitted.tokens_end_at
     if ends_at is None or renewal.works:
-        return Closing()
-    return Closing(clock.now_s() + ends_at - clock.at(), tokens.refusal(ends_at))
+        return LaunchDeadline()
+    return LaunchDeadline(clock.now_s() + ends_at - clock.at(), tokens.refusal(ends_at))
 
 
 def _within(within_s: float, call: Callable[[], None]) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from tarn.domain import Endpoint, Launch
 from tarn.domain.spec import PlacementSpec, TritonSpec
 from tarn_plugins.runtime.yarn.launch.ports import wanted_ports
-from tarn_plugins.runtime.yarn.wire import Shape
+from tarn_plugins.runtime.yarn.messages import Shape
 
 __all__ = [
     "NoPortError",

@@ -6,11 +6,21 @@ from typing import Any
 
 import attrs
 
-from tarn.domain import Asked, Ended, Endpoint, ExitStatus, Fact, Launch, Running
+from tarn.domain import Ended, Endpoint, ExitStatus, Fact, Launch, Pending, Running
 from tarn.errors import LaunchError
-from tarn_plugins.runtime.yarn.wire import Ask, Grant, Record, Shape
+from tarn_plugins.runtime.yarn.messages import AllocatedContainer, Ask, ContainerRecord, Shape
 
-__all__ = ["Forget", "Job", "Note", "Phase", "Slot", "Slots", "Start", "Stop", "fact"]
+__all__ = [
+    "Forget",
+    "InstanceSlot",
+    "InstanceSlots",
+    "Job",
+    "Note",
+    "Phase",
+    "Start",
+    "Stop",
+    "fact",
+]
 
 _START_WITHIN_S = 120.0
 """To make files ready, and again for the node: beyond the deadlines of every call that each is made
@@ -25,8 +35,8 @@ _RETRY_DOUBLINGS = 6
 class Start:
     """Start the process of *record* in the container *grant*."""
 
-    grant: Grant
-    record: Record
+    grant: AllocatedContainer
+    record: ContainerRecord
     launch: Launch
 
 
@@ -34,14 +44,14 @@ class Start:
 class Stop:
     """Stop the container *grant*."""
 
-    grant: Grant
+    grant: AllocatedContainer
 
 
 @attrs.frozen
 class Forget:
     """Remove the launch file of an instance that is over."""
 
-    record: Record
+    record: ContainerRecord
     diagnostics: str = ""
     """What YARN said at its end."""
 
@@ -67,13 +77,13 @@ class Phase(enum.Enum):
     ENDED = enum.auto()
 
 
-def _held(slot: "Slot", _attribute: Any, phase: Phase) -> Phase:
+def _held(slot: "InstanceSlot", _attribute: Any, phase: Phase) -> Phase:
     assert phase in (Phase.ASKED, Phase.ENDED) or slot.grant is not None
     return phase
 
 
 @attrs.define(eq=False)
-class Slot:
+class InstanceSlot:
     """One instance. Seconds are monotonic."""
 
     instance_id: str
@@ -83,8 +93,8 @@ class Slot:
     shape: Shape | None = None
     launch: Launch | None = None
     """None: it was started by an earlier master."""
-    grant: Grant | None = None
-    record: Record | None = None
+    grant: AllocatedContainer | None = None
+    record: ContainerRecord | None = None
     phase: Phase = attrs.field(default=Phase.ASKED, on_setattr=_held)
     granted_s: float = 0.0
     called_s: float | None = None
@@ -120,17 +130,19 @@ class Slot:
         self.refusals += 1
         self.retry_s = now_s + min(pause_s, _RETRY_MOST_S)
 
-    def hold(self, grant: Grant, endpoint: Endpoint, now_s: float, at: float) -> Record:
+    def hold(
+        self, grant: AllocatedContainer, endpoint: Endpoint, now_s: float, at: float
+    ) -> ContainerRecord:
         """Take the container *grant*, to listen at *endpoint*; return what is noted of it."""
         container_id, node = grant.container_id, grant.node
         self.grant = grant
-        self.record = Record(
+        self.record = ContainerRecord(
             self.instance_id, self.number, container_id, self.spec_hash, node, endpoint, at
         )
         self.phase, self.granted_s, self.called_s = Phase.STARTING, now_s, None
         return self.record
 
-    def let_go(self) -> tuple[Grant, Record]:
+    def let_go(self) -> tuple[AllocatedContainer, ContainerRecord]:
         """Return the container, and be asked for once more."""
         grant, record = self.grant, self.record
         assert grant is not None
@@ -169,14 +181,14 @@ class Slot:
         return Ask(self.number, self.shape)
 
 
-class Slots(dict[str, Slot]):
+class InstanceSlots(dict[str, InstanceSlot]):
     """The slots by instance id, and where the last ones were that are none any more."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._left: dict[str, Grant] = {}
+        self._left: dict[str, AllocatedContainer] = {}
 
-    def forget(self, slot: Slot) -> None:
+    def forget(self, slot: InstanceSlot) -> None:
         """Take a slot out; where its container was is known on, for who asks for its log."""
         del self[slot.instance_id]
         if slot.grant is not None:
@@ -184,16 +196,16 @@ class Slots(dict[str, Slot]):
         while len(self._left) > _MOST_LEFT:
             del self._left[next(iter(self._left))]
 
-    def grant(self, instance_id: str) -> Grant | None:
+    def grant(self, instance_id: str) -> AllocatedContainer | None:
         """Return the container that an instance has, or had; None: none is known."""
         slot = self.get(instance_id)
         return self._left.get(instance_id) if slot is None else slot.grant
 
-    def asked(self) -> Iterable[Slot]:
+    def asked(self) -> Iterable[InstanceSlot]:
         """Yield those that wait for a container."""
         return (slot for slot in self.values() if slot.phase is Phase.ASKED)
 
-    def on(self, node: str) -> Iterable[Slot]:
+    def on(self, node: str) -> Iterable[InstanceSlot]:
         """Yield those that hold a container on *node*."""
         held = (slot for slot in self.values() if slot.holds)
         return (slot for slot in held if slot.grant is not None and slot.grant.node == node)
@@ -204,7 +216,7 @@ class Slots(dict[str, Slot]):
         return frozenset(slot.grant.node for slot in held if slot.grant is not None)
 
 
-def fact(slot: Slot, waits_for: str) -> Fact:
+def fact(slot: InstanceSlot, waits_for: str) -> Fact:
     """Return what is so of one instance; *waits_for* is said while it is asked for."""
     grant, record = slot.grant, slot.record
     if slot.exit is not None:
@@ -212,7 +224,7 @@ def fact(slot: Slot, waits_for: str) -> Fact:
         node = grant.node if grant else None
         return Ended(slot.instance_id, slot.spec_hash, slot.exit, container_id, node)
     if slot.phase is not Phase.RUNNING:
-        return Asked(slot.instance_id, slot.spec_hash, waits_for)
+        return Pending(slot.instance_id, slot.spec_hash, waits_for)
     assert grant is not None
     assert record is not None
     return Running(

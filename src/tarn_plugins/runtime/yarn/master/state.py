@@ -7,8 +7,8 @@ import attrs
 from tarn.domain import Epoch, SavedState
 from tarn.domain.state_file import StateFile, newest, written
 from tarn.errors import NotFoundError, ProviderError, Superseded
+from tarn_plugins.runtime.yarn.messages import Files
 from tarn_plugins.runtime.yarn.tokens import TOKENS_ENDED
-from tarn_plugins.runtime.yarn.wire import Files
 
 __all__ = ["HadoopStateStore"]
 
@@ -64,7 +64,7 @@ class HadoopStateStore:
                 where=self.directory,
                 next_step=error.next_step
                 if error.code == TOKENS_ENDED
-                else "Mend the file system, or this directory's permissions and quota",
+                else "Fix the file system, or this directory's permissions and quota",
             ) from error
 
     def keep(self, name: str, data: bytes, epoch: Epoch) -> None:
@@ -133,12 +133,12 @@ class HadoopStateStore:
     def _where(self, name: str) -> str:
         return f"{self.directory}/{name}"
 
-    def _reader(self, name: str) -> "_Reader":
-        return _Reader(self.files, self._where(name))
+    def _reader(self, name: str) -> "_StateReader":
+        return _StateReader(self.files, self._where(name))
 
 
 @attrs.frozen
-class _Reader:
+class _StateReader:
     files: Files
     uri: str
 

@@ -9,9 +9,17 @@ import attrs
 
 from tarn.errors import TarnError
 from tarn_plugins.runtime.yarn.master.shapes import size_in_words
-from tarn_plugins.runtime.yarn.wire import Shape
+from tarn_plugins.runtime.yarn.messages import Shape
 
-__all__ = ["Closing", "Outlook", "refusal", "rejection", "silence", "unprepared", "waits_for"]
+__all__ = [
+    "LaunchDeadline",
+    "Outlook",
+    "refusal",
+    "rejection",
+    "silence",
+    "unprepared",
+    "waits_for",
+]
 
 USUAL_S = 5.0
 """Until then a grant is not late: the scheduler looks at a node once in its heartbeat."""
@@ -46,7 +54,7 @@ class Outlook:
 
 
 @attrs.frozen
-class Closing:
+class LaunchDeadline:
     """From a moment on nothing new can start."""
 
     at_s: float = math.inf
@@ -61,17 +69,17 @@ class Closing:
 def refusal(error: TarnError) -> str:
     """Return that the ResourceManager answers, and takes no word of this master."""
     step = f". {error.next_step}" if error.next_step else ""
-    return f"the ResourceManager refuses all that this master says: {error.found}{step}"
+    return f"the ResourceManager refuses every request of this master: {error.found}{step}"
 
 
 def rejection(reason: str) -> str:
     """Return that YARN dropped the ask, for *reason*."""
-    return f"the ResourceManager rejected the ask ({reason}); it is asked again and again"
+    return f"the ResourceManager rejected the request ({reason}); TARN keeps retrying"
 
 
 def unprepared(error: Exception) -> str:
     """Return that a container was granted, and what it needs could not be made ready."""
-    return f"its start could not be prepared ({error}); it is tried again and again"
+    return f"its start could not be prepared ({error}); TARN keeps retrying"
 
 
 def waits_for(shape: Shape, outlook: Outlook, waited_s: float, again: str) -> str:
@@ -93,8 +101,8 @@ def waits_for(shape: Shape, outlook: Outlook, waited_s: float, again: str) -> st
     taken = shape.scope != "none" and outlook.holding + outlook.avoided >= outlook.nodes
     if not taken and _queue_is_full(shape, outlook):
         return (
-            f"the queue has {_left(outlook.free_mib or 0)} left for this cluster, as YARN tells, "
-            f"and an instance asks {shape.memory_mib} MiB {_count(shape, outlook)}"
+            f"YARN reports {_left(outlook.free_mib or 0)} left in the queue for this cluster, "
+            f"and an instance needs {shape.memory_mib} MiB {_count(shape, outlook)}"
         )
     return _no_node(shape, outlook)
 
@@ -106,7 +114,7 @@ def silence(silent_s: float) -> str:
     """
     for least_s, words in _SILENCES:
         if silent_s >= least_s:
-            return f"the ResourceManager has not been heard for {words}"
+            return f"the ResourceManager has not answered for {words}"
     return ""
 
 

@@ -13,11 +13,16 @@ from tarn.java import load
 from tarn_plugins.runtime.yarn.client.cluster import Hadoop
 from tarn_plugins.runtime.yarn.environment import resource
 from tarn_plugins.runtime.yarn.hadoop import credentials
-from tarn_plugins.runtime.yarn.probe.managed import Managed
-from tarn_plugins.runtime.yarn.probe.order import RESOURCE_MANAGER, Began, Crowd, Order
-from tarn_plugins.runtime.yarn.probe.script import COMMAND, Question, environment
-from tarn_plugins.runtime.yarn.probe.unmanaged import Unmanaged
-from tarn_plugins.runtime.yarn.wire import ContainerLaunch, LocalFile
+from tarn_plugins.runtime.yarn.messages import ContainerLaunch, LocalFile
+from tarn_plugins.runtime.yarn.probe.managed import ManagedProbe
+from tarn_plugins.runtime.yarn.probe.messages import (
+    RESOURCE_MANAGER,
+    ProbeRequest,
+    ProbeStarted,
+    WaitContext,
+)
+from tarn_plugins.runtime.yarn.probe.script import COMMAND, ProbeInputs, environment
+from tarn_plugins.runtime.yarn.probe.unmanaged import UnmanagedProbe
 
 __all__ = ["Applications"]
 
@@ -31,7 +36,7 @@ class Applications:
 
     def __init__(self, hadoop: Hadoop) -> None:
         self._hadoop = hadoop
-        self._all: dict[str, Managed | Unmanaged] = {}
+        self._all: dict[str, ManagedProbe | UnmanagedProbe] = {}
 
     def answer(self, do: str, **parts: Any) -> Any:
         """Do one of ``begin``, ``step``, ``crowd``, ``end``."""
@@ -44,10 +49,10 @@ class Applications:
         return doing[do](**parts)
 
     def begin(self, order: Mapping[str, Any]) -> Any:
-        """Submit an application; returns a `Began`."""
-        wanted = _converter.structure(order, Order)
+        """Submit an application; returns a `ProbeStarted`."""
+        wanted = _converter.structure(order, ProbeRequest)
         targets = tuple(_targets(self._hadoop.conf))[:_MOST_TARGETS] if wanted.reach else ()
-        question = Question(
+        question = ProbeInputs(
             python=wanted.python,
             targets=tuple(address for _, address in targets),
             ports=wanted.ports,
@@ -59,25 +64,25 @@ class Applications:
         one = self._made(wanted, ContainerLaunch(COMMAND, environ, files))
         one.submit()
         self._all[one.application_id] = one
-        return attrs.asdict(Began(one.application_id, targets))
+        return attrs.asdict(ProbeStarted(one.application_id, targets))
 
     def step(self, application_id: str) -> Any:
-        """Go on with it; returns a `Step`."""
+        """Go on with it; returns a `ProbeProgress`."""
         return attrs.asdict(self._of(application_id).step())
 
     def crowd(self, application_id: str) -> Any:
-        """Say what is known of a container that does not come; returns a `Crowd`."""
+        """Say what is known of a container that does not come; returns a `WaitContext`."""
         report = self._hadoop.report(application_id)
         return attrs.asdict(
-            Crowd(
-                land=self._hadoop.land(None, ()),
+            WaitContext(
+                overview=self._hadoop.overview(None, ()),
                 queue_free_mib=self._of(application_id).free_mib,
                 diagnostics="" if report is None else report.diagnostics,
             )
         )
 
     def end(self, application_id: str, why: str) -> None:
-        """End it, whoever began it; one that is over is no error."""
+        """End it, whoever began it; one that is over is not an error."""
         one = self._all.pop(application_id, None)
         if one is not None:
             one.end(why)
@@ -88,14 +93,14 @@ class Applications:
         """End all: the client has gone."""
         for application_id in tuple(self._all):
             with contextlib.suppress(Exception):  # the others are to be ended, too
-                self.end(application_id, "the client has gone")
+                self.end(application_id, "the client is gone")
 
-    def _made(self, wanted: Order, launch: ContainerLaunch) -> Managed | Unmanaged:
+    def _made(self, wanted: ProbeRequest, launch: ContainerLaunch) -> ManagedProbe | UnmanagedProbe:
         users = load("org.apache.hadoop.security.UserGroupInformation")
         if wanted.managed or users.isSecurityEnabled():
-            return Managed(self._hadoop, wanted, launch)
+            return ManagedProbe(self._hadoop, wanted, launch)
         schedulers = tuple(_resource_managers(self._hadoop.conf))
-        return Unmanaged(self._hadoop, wanted, launch, schedulers)
+        return UnmanagedProbe(self._hadoop, wanted, launch, schedulers)
 
     def _files(self, archive: str) -> tuple[LocalFile, ...]:
         """Return the packed environment as a node fetches it, with this user's rights."""
@@ -105,7 +110,7 @@ class Applications:
         )
         return (resource(self._hadoop.files.entry(archive)),)
 
-    def _of(self, application_id: str) -> Managed | Unmanaged:
+    def _of(self, application_id: str) -> ManagedProbe | UnmanagedProbe:
         one = self._all.get(application_id)
         if one is None:
             raise NotFoundError(f"no probe {application_id} is under way", where="yarn")

@@ -13,14 +13,19 @@ from tarn.errors import LaunchError, ProviderError, TarnError, UnreachableError
 from tarn.interfaces import Clock, Finding
 from tarn.plain import pasted
 from tarn_plugins.runtime.yarn.client.checks import from_error
-from tarn_plugins.runtime.yarn.client.door import Door
+from tarn_plugins.runtime.yarn.client.hadoop_child import HadoopClient
 from tarn_plugins.runtime.yarn.master import exits
+from tarn_plugins.runtime.yarn.messages import Completed
 from tarn_plugins.runtime.yarn.probe.facts import Facts, parse
-from tarn_plugins.runtime.yarn.probe.order import Began, Crowd, Order, Step
+from tarn_plugins.runtime.yarn.probe.messages import (
+    ProbeProgress,
+    ProbeRequest,
+    ProbeStarted,
+    WaitContext,
+)
 from tarn_plugins.runtime.yarn.probe.waiting import hopeless, waits
-from tarn_plugins.runtime.yarn.wire import Completed
 
-__all__ = ["ClosingDoor", "Outcome", "Patience", "Round", "call"]
+__all__ = ["ClosableHadoopClient", "Patience", "ProbeResult", "ProbeRound", "call"]
 
 LOOK_S = 45.0
 """For one question: a JVM's start is part of the first."""
@@ -28,8 +33,8 @@ _CONNECT_S = 0.5
 _converter = make_converter()
 
 
-class ClosingDoor(Door, Protocol):
-    """A door with a child process behind it."""
+class ClosableHadoopClient(HadoopClient, Protocol):
+    """A `HadoopClient` that owns a child process."""
 
     def close(self) -> None:
         """End the child. Idempotent."""
@@ -56,7 +61,7 @@ class Patience:
 
 
 @attrs.frozen
-class Outcome:
+class ProbeResult:
     """What came of one container."""
 
     facts: Facts = attrs.field(factory=Facts)
@@ -90,17 +95,17 @@ def call(host: str, port: int, word: str) -> str:
             answer = talk.recv(64)
     except OSError as error:
         return error.strerror or str(error)
-    return "" if answer == word[::-1].encode() else "somebody else listens there"
+    return "" if answer == word[::-1].encode() else "another program listens there"
 
 
-class Round:
+class ProbeRound:
     """All probes of one `tarn doctor`: they run side by side, once, when the first is asked for.
 
     Any thread. The work is done on one thread of its own; a process that ends without it closes the
-    door, whose child then ends what is under way.
+    pipe to its child, which then ends what is under way.
 
     Args:
-        open_door: Starts the child.
+        start_child: Starts the child.
         orders: By key.
         clock: The client's.
         patience: How long is waited.
@@ -109,27 +114,27 @@ class Round:
 
     def __init__(
         self,
-        open_door: Callable[[], ClosingDoor],
-        orders: Mapping[str, Order],
+        start_child: Callable[[], ClosableHadoopClient],
+        orders: Mapping[str, ProbeRequest],
         clock: Clock,
         patience: Patience = Patience(),
         call: Callable[[str, int, str], str] = call,
     ) -> None:
-        self._open_door, self._orders, self._clock = open_door, dict(orders), clock
+        self._start_child, self._orders, self._clock = start_child, dict(orders), clock
         self._patience, self._call = patience, call
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
-        self._outcomes: dict[str, Outcome] = {}
+        self._outcomes: dict[str, ProbeResult] = {}
         self._over = {key: threading.Event() for key in orders}
 
-    def outcome(self, key: str) -> Outcome:
+    def outcome(self, key: str) -> ProbeResult:
         """Return what came of one container; waits for it, for `Patience.most_s` at most."""
         with self._lock:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="probe", daemon=True)
                 self._thread.start()
         if not self._over[key].wait(self._patience.most_s):
-            return Outcome(failure=_silent(self._patience.most_s))
+            return ProbeResult(failure=_silent(self._patience.most_s))
         return self._outcomes[key]
 
     def join(self) -> None:
@@ -139,17 +144,17 @@ class Round:
 
     def _run(self) -> None:
         try:
-            door = self._open_door()
+            hadoop = self._start_child()
             try:
-                self._drive(door)
+                self._drive(hadoop)
             finally:
-                door.close()
+                hadoop.close()
         except Exception as error:  # noqa: BLE001 (whoever waits must hear of it)
             self._settle_rest(error)
 
-    def _drive(self, door: ClosingDoor) -> None:
+    def _drive(self, hadoop: ClosableHadoopClient) -> None:
         trials = {
-            key: _Trial(door, self._clock, order, self._patience, self._call)
+            key: _Trial(hadoop, self._clock, order, self._patience, self._call)
             for key, order in self._orders.items()
         }
         pause, left = threading.Event(), dict(trials)
@@ -165,7 +170,7 @@ class Round:
             for trial in left.values():
                 trial.end("it was given up")
 
-    def _settle(self, key: str, outcome: Outcome) -> None:
+    def _settle(self, key: str, outcome: ProbeResult) -> None:
         self._outcomes[key] = outcome
         self._over[key].set()
 
@@ -177,7 +182,7 @@ class Round:
         )
         for key, over in self._over.items():
             if not over.is_set():
-                self._settle(key, Outcome(failure=failure))
+                self._settle(key, ProbeResult(failure=failure))
 
 
 class _Trial:
@@ -185,21 +190,21 @@ class _Trial:
 
     def __init__(
         self,
-        door: Door,
+        hadoop: HadoopClient,
         clock: Clock,
-        order: Order,
+        order: ProbeRequest,
         patience: Patience,
         call: Callable[[str, int, str], str],
     ) -> None:
-        self._door, self._clock, self._order = door, clock, order
+        self._hadoop, self._clock, self._order = hadoop, clock, order
         self._patience, self._call = patience, call
-        self._began: Began | None = None
+        self._began: ProbeStarted | None = None
         self._since_s = 0.0
         self._granted_s: float | None = None
         self._asked_whether = False
-        self._seen = Outcome()
+        self._seen = ProbeResult()
 
-    def go_on(self) -> Outcome | None:
+    def go_on(self) -> ProbeResult | None:
         """Do what can be done at once; returns the outcome, after which there is nothing to do."""
         try:
             outcome = self._go_on()
@@ -221,12 +226,12 @@ class _Trial:
             with contextlib.suppress(TarnError, OSError):
                 self._ask("end", application_id=began.application_id, why=why)
 
-    def _go_on(self) -> Outcome | None:
+    def _go_on(self) -> ProbeResult | None:
         if self._began is None:
             self._begin()
             return None
         id_of = {"application_id": self._began.application_id}
-        step = _converter.structure(self._ask("step", **id_of), Step)
+        step = _converter.structure(self._ask("step", **id_of), ProbeProgress)
         if step.state == "over":
             return attrs.evolve(self._seen, failure=_ended_by_yarn(step))
         if step.state == "ended":
@@ -237,18 +242,18 @@ class _Trial:
 
     def _begin(self) -> None:
         began = self._ask("begin", order=attrs.asdict(self._order))
-        self._began = _converter.structure(began, Began)
+        self._began = _converter.structure(began, ProbeStarted)
         self._since_s, self._granted_s = self._clock.now_s(), None
         self._asked_whether = False
         self._seen = attrs.evolve(self._seen, targets=self._began.targets, gpus=self._order.gpus)
 
-    def _waiting(self, id_of: Mapping[str, str]) -> Outcome | None:
+    def _waiting(self, id_of: Mapping[str, str]) -> ProbeResult | None:
         waited_s = self._clock.now_s() - self._since_s
         over = waited_s > self._patience.grant_s
         if not over and (self._asked_whether or waited_s < self._patience.look_s):
             return None
         self._asked_whether = True
-        crowd = _converter.structure(self._ask("crowd", **id_of), Crowd)
+        crowd = _converter.structure(self._ask("crowd", **id_of), WaitContext)
         words = hopeless(self._order, crowd)
         if over and not words:
             words = waits(self._order, crowd)
@@ -261,11 +266,11 @@ class _Trial:
 
     def _go_without_gpus(self, words: str) -> None:
         """Let go of the application, and begin one without GPUs: the rest can be seen so."""
-        self.end("its GPUs did not come")
+        self.end("it did not get its GPUs")
         self._seen = attrs.evolve(self._seen, gpus_wait=words)
         self._order = attrs.evolve(self._order, gpus=0)
 
-    def _running(self, step: Step) -> Outcome | None:
+    def _running(self, step: ProbeProgress) -> ProbeResult | None:
         now_s = self._clock.now_s()
         if self._granted_s is None:
             self._granted_s = now_s
@@ -277,13 +282,13 @@ class _Trial:
         if now_s - self._granted_s > self._patience.run_s:
             return attrs.evolve(
                 self._seen,
-                untold=f"the container on {step.node} said nothing within "
+                untold=f"the container on {step.node} reported nothing within "
                 f"{self._patience.run_s:g} s, and was ended: the node may be overloaded, or "
-                "still fetch the image",
+                "still be fetching the image",
             )
         return None
 
-    def _after(self, error: Exception) -> Outcome | None:
+    def _after(self, error: Exception) -> ProbeResult | None:
         if isinstance(error, UnreachableError) and not self._order.managed:
             self.end("this machine does not reach what it needs")
             self._order = attrs.evolve(self._order, managed=True)
@@ -291,7 +296,7 @@ class _Trial:
         began = self._began is not None
         if began and self._order.gpus and isinstance(error, ProviderError):
             wanted = f"{self._order.gpus} of {self._order.gpu_resource}"
-            self._go_without_gpus(f"YARN refuses to look for {wanted} in one container")
+            self._go_without_gpus(f"YARN refuses a container with {wanted}")
             return None
         return attrs.evolve(self._seen, failure=_failed(self._order, error, began=began))
 
@@ -302,7 +307,7 @@ class _Trial:
             if not error:
                 return
 
-    def _ended(self, step: Step) -> Outcome:
+    def _ended(self, step: ProbeProgress) -> ProbeResult:
         facts = parse(step.diagnostics)
         seen = attrs.evolve(
             self._seen,
@@ -314,10 +319,10 @@ class _Trial:
         return seen if facts else attrs.evolve(seen, failure=_no_facts(step))
 
     def _ask(self, do: str, **parts: Any) -> Any:
-        return self._door.ask("probe", LOOK_S, do=do, **parts)
+        return self._hadoop.ask("probe", LOOK_S, do=do, **parts)
 
 
-def _failed(order: Order, error: Exception, *, began: bool) -> Finding:
+def _failed(order: ProbeRequest, error: Exception, *, began: bool) -> Finding:
     """Return the finding that an *error* is, before or after the application began."""
     if not isinstance(error, TarnError):
         return Finding("TARN-3181", "the probe", f"failed: {error}", "Try again")
@@ -328,9 +333,8 @@ def _failed(order: Order, error: Exception, *, began: bool) -> Finding:
         said = f"its container was not granted, or not started: {error.found}"
         next_step = (
             "`yarn cluster --list-node-labels` and "
-            f"`{pasted('yarn', 'queue', '-status', order.queue)}` show what there is: "
-            "mend queue or node label, or have the queue's "
-            "accessible-node-labels changed"
+            f"`{pasted('yarn', 'queue', '-status', order.queue)}` show the existing ones: "
+            "correct queue or node label, or have the queue's accessible-node-labels changed"
         )
     else:
         said = f"{error.found} (the probe is an unmanaged application: its master is this client)"
@@ -340,11 +344,11 @@ def _failed(order: Order, error: Exception, *, began: bool) -> Finding:
     )
 
 
-def _label(order: Order) -> str:
+def _label(order: ProbeRequest) -> str:
     return f", node label '{order.label}'" if order.label else ""
 
 
-def _never_granted(order: Order, words: str, waited_s: float) -> Finding:
+def _never_granted(order: ProbeRequest, words: str, waited_s: float) -> Finding:
     return Finding(
         "TARN-3180",
         f"runtime.options.queue = '{order.queue}'{_label(order)}",
@@ -353,18 +357,18 @@ def _never_granted(order: Order, words: str, waited_s: float) -> Finding:
     )
 
 
-def _ended_by_yarn(step: Step) -> Finding:
+def _ended_by_yarn(step: ProbeProgress) -> Finding:
     said = step.diagnostics.partition("\n")[0] or "it gave no reason"
     return Finding("TARN-3180", "yarn", f"YARN ended the probe's application: {said}", "Try again")
 
 
-def _no_facts(step: Step) -> Finding:
+def _no_facts(step: ProbeProgress) -> Finding:
     completed = Completed(step.container_id, step.exit_code, step.diagnostics)
     return Finding(
         "TARN-3181",
         f"{step.container_id} on {step.node}",
         f"the container {exits.explain(completed, asked=False).reason}",
-        "An instance would end in the same way: mend what it says, then try again",
+        "An instance would end in the same way: fix the reported cause, then try again",
     )
 
 

@@ -2,20 +2,20 @@
 
 from collections.abc import Iterator
 
-from tarn.interfaces import Finding, Looked
+from tarn.interfaces import CheckResult, Finding
 from tarn_plugins.runtime.yarn.probe.facts import Facts
-from tarn_plugins.runtime.yarn.probe.told import Told
+from tarn_plugins.runtime.yarn.probe.report import ProbeReport
 
 __all__ = ["gpus", "image"]
 
 
-def gpus(told: Told) -> Looked:
+def gpus(told: ProbeReport) -> CheckResult:
     """Compare what is visible with the allocation."""
     facts = told.facts
     if told.outcome.gpus_wait:
-        return Looked(
-            f"none was free: {told.outcome.gpus_wait}; so nothing is known of those that an "
-            "instance would get",
+        return CheckResult(
+            f"none was free: {told.outcome.gpus_wait}; so the GPUs of an instance could not be "
+            "checked",
             known=False,
         )
     visible = _visible(facts)
@@ -26,7 +26,7 @@ def gpus(told: Told) -> Looked:
         seen += f" ({names})"
     if (cuda := facts.get("cuda_visible")) not in ("", "unset"):
         seen += f", CUDA_VISIBLE_DEVICES={cuda}"
-    return Looked(f"{seen} on {told.node}", tuple(_gpus(told, visible)))
+    return CheckResult(f"{seen} on {told.node}", tuple(_gpus(told, visible)))
 
 
 def _visible(facts: Facts) -> int | None:
@@ -42,7 +42,7 @@ def _visible(facts: Facts) -> int | None:
     return min(count, len([each for each in named.split(",") if each.strip()]))
 
 
-def _gpus(told: Told, visible: int | None) -> Iterator[Finding]:
+def _gpus(told: ProbeReport, visible: int | None) -> Iterator[Finding]:
     facts, where = told.facts, told.node
     if not told.outcome.gpus:
         return
@@ -51,7 +51,7 @@ def _gpus(told: Told, visible: int | None) -> Iterator[Finding]:
         yield Finding(
             "TARN-3186",
             where,
-            f"nvidia-smi fails in a container: {facts.get('gpu_error') or 'without a word'}",
+            f"nvidia-smi fails in a container: {facts.get('gpu_error') or 'without a message'}",
             "Run nvidia-smi on that node: the driver may need a reload, or its module is missing",
         )
     elif visible is not None and visible < told.outcome.gpus:
@@ -76,29 +76,29 @@ def _gpus(told: Told, visible: int | None) -> Iterator[Finding]:
         )
 
 
-def image(told: Told) -> Looked:
+def image(told: ProbeReport) -> CheckResult:
     """Say whether YARN starts the image at all, and whether it can serve."""
     if told.outcome.untold:
-        return Looked(told.outcome.untold, known=False)
+        return CheckResult(told.outcome.untold, known=False)
     if told.outcome.failure is not None:
         found = told.outcome.failure
-        return Looked("", (Finding("TARN-3188", found.where, found.found, found.next_step),))
+        return CheckResult("", (Finding("TARN-3188", found.where, found.found, found.next_step),))
     facts = told.facts
     seen = (
         f"{told.subject.image} on {told.node}: {facts.get('glibc')}, uid {facts.get('uid')}, "
         f"{facts.get('tritonserver') or 'no tritonserver'}"
     )
-    return Looked(seen, tuple(_image(told)))
+    return CheckResult(seen, tuple(_image(told)))
 
 
-def _image(told: Told) -> Iterator[Finding]:
+def _image(told: ProbeReport) -> Iterator[Finding]:
     facts, where = told.facts, told.node
     if facts.yes("first") is False:
         yield Finding(
             "TARN-3188",
             where,
             "the container was started without Docker, as a plain process: the node does not "
-            "know, or does not heed, YARN's Docker runtime",
+            "know, or ignores, YARN's Docker runtime",
             "Have yarn.nodemanager.container-executor.class set to the LinuxContainerExecutor and "
             "yarn.nodemanager.runtime.linux.allowed-runtimes to default,docker; or run without "
             "Docker: runtime.options.docker: null",

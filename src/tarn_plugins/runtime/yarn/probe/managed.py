@@ -16,21 +16,21 @@ import attrs
 from tarn.errors import LaunchError
 from tarn.java import load, mask, throwable
 from tarn_plugins.runtime.yarn.client.cluster import Hadoop
-from tarn_plugins.runtime.yarn.client.reports import Attempt, Report, alive
+from tarn_plugins.runtime.yarn.client.reports import ApplicationAttempt, ApplicationReport, alive
 from tarn_plugins.runtime.yarn.hadoop.node_managers import launch_context
 from tarn_plugins.runtime.yarn.hadoop.requests import for_master, unknown_types
-from tarn_plugins.runtime.yarn.probe.order import Order, Step
+from tarn_plugins.runtime.yarn.messages import ContainerLaunch
+from tarn_plugins.runtime.yarn.probe.messages import ProbeProgress, ProbeRequest
 from tarn_plugins.runtime.yarn.probe.submitting import submit
-from tarn_plugins.runtime.yarn.wire import ContainerLaunch
 
-__all__ = ["Managed"]
+__all__ = ["ManagedProbe"]
 
 _RECORDS = "org.apache.hadoop.yarn.api.records."
 _EXIT = re.compile(r"exitCode: (-?\d+)")
 
 
 @attrs.define
-class Managed:
+class ManagedProbe:
     """One container of one application, started by YARN. One thread; needs the JVM.
 
     Args:
@@ -40,12 +40,12 @@ class Managed:
     """
 
     hadoop: Hadoop
-    order: Order
+    order: ProbeRequest
     launch: ContainerLaunch
     free_mib: int | None = attrs.field(default=None, init=False)
     """Never told: only masters hear of it."""
     application_id: str = attrs.field(default="", init=False)
-    _step: Step = attrs.field(default=Step("submitted"), init=False)
+    _step: ProbeProgress = attrs.field(default=ProbeProgress("submitted"), init=False)
     _submitted_at: float = attrs.field(default=0.0, init=False)
 
     def submit(self) -> None:
@@ -59,7 +59,7 @@ class Managed:
         self._submitted_at = time.time()
         self.application_id = submit(self.hadoop, self.order, self._fill)
 
-    def step(self) -> Step:
+    def step(self) -> ProbeProgress:
         """Look how far it is."""
         report = self.hadoop.report(self.application_id, attempts=True)
         if report is None:
@@ -82,25 +82,25 @@ class Managed:
         context.setAMContainerResourceRequest(ask)
         context.setAMContainerSpec(launch_context(self.launch))
 
-    def _alive(self, report: Report) -> Step:
+    def _alive(self, report: ApplicationReport) -> ProbeProgress:
         last = _last(report)
         if last is None or not last.container_id:
-            return Step("submitted", mask(report.diagnostics.strip()))
+            return ProbeProgress("submitted", mask(report.diagnostics.strip()))
         if self._step.state == "running" and self._step.node:
             return self._step
-        return Step(
+        return ProbeProgress(
             "running",
             node=self._node(last.container_id),
             container_id=last.container_id,
             started_at=self._submitted_at,
         )
 
-    def _over(self, report: Report) -> Step:
+    def _over(self, report: ApplicationReport) -> ProbeProgress:
         last = _last(report)
         said = mask((report.diagnostics or (last.diagnostics if last else "")).strip())
         code = _EXIT.search(said)
         if last is None or not last.container_id or code is None:
-            return Step("over", said)
+            return ProbeProgress("over", said)
         return attrs.evolve(
             self._step,
             state="ended",
@@ -121,5 +121,5 @@ class Managed:
         return "" if node is None else str(node.getHost())
 
 
-def _last(report: Report) -> Attempt | None:
+def _last(report: ApplicationReport) -> ApplicationAttempt | None:
     return report.attempts[-1] if report.attempts else None

@@ -6,10 +6,10 @@ Each function says what one check saw. Where there are no facts, only `container
 from collections.abc import Iterator, Mapping
 
 from tarn.domain.address import host_port
-from tarn.interfaces import Finding, Looked
+from tarn.interfaces import CheckResult, Finding
 from tarn.plain import pasted
-from tarn_plugins.runtime.yarn.probe.order import RESOURCE_MANAGER
-from tarn_plugins.runtime.yarn.probe.told import Told
+from tarn_plugins.runtime.yarn.probe.messages import RESOURCE_MANAGER
+from tarn_plugins.runtime.yarn.probe.report import ProbeReport
 
 __all__ = ["clock", "container", "limits", "network", "port", "space"]
 
@@ -19,12 +19,12 @@ _OFF_S, _FAR_OFF_S = 10.0, 300.0
 """Seconds: what confuses a reader of events; what YARN's tokens and Kerberos do not stand."""
 
 
-def container(told: Told) -> Looked:
+def container(told: ProbeReport) -> CheckResult:
     """Say whether a container came and told, and what node it was."""
     if told.outcome.failure is not None:
-        return Looked("", (told.outcome.failure,))
+        return CheckResult("", (told.outcome.failure,))
     if told.outcome.untold:
-        return Looked(told.outcome.untold, known=False)
+        return CheckResult(told.outcome.untold, known=False)
     facts = told.facts
     seen = (
         f"{told.node}, granted after {told.outcome.waited_s:.1f} s: {facts.get('kernel')}, "
@@ -33,11 +33,11 @@ def container(told: Told) -> Looked:
         f"{facts.get('umask') or 'unknown'}"
     )
     if not facts.whole:
-        seen += "; YARN kept a part of what it said only"
-    return Looked(seen)
+        seen += "; YARN kept only a part of its output"
+    return CheckResult(seen)
 
 
-def limits(told: Told) -> Looked:
+def limits(told: ProbeReport) -> CheckResult:
     """Say whose account a container has, and how much it may open and lock."""
     facts = told.facts
     user, uid = facts.get("user"), facts.get("uid")
@@ -45,10 +45,10 @@ def limits(told: Told) -> Looked:
         f"{user if user not in ('', uid) else 'no name'} (uid {uid}), {facts.get('nofile')} open "
         f"files, {facts.get('memlock')} KiB of locked memory"
     )
-    return Looked(seen, tuple(_limits(told)))
+    return CheckResult(seen, tuple(_limits(told)))
 
 
-def _limits(told: Told) -> Iterator[Finding]:
+def _limits(told: ProbeReport) -> Iterator[Finding]:
     facts, where = told.facts, told.node
     files = facts.number("nofile")
     if files is not None and files < _FEW_FILES:
@@ -65,7 +65,7 @@ def _limits(told: Told) -> Iterator[Finding]:
         )
 
 
-def space(told: Told) -> Looked:
+def space(told: ProbeReport) -> CheckResult:
     """Say what room there is for shared memory, files and temporary files."""
     facts = told.facts
     places = {"/dev/shm": "shm", "the container's directory": "disk", "/tmp": "tmp"}  # noqa: S108
@@ -73,10 +73,10 @@ def space(told: Told) -> Looked:
     for place, name in places.items():
         room = facts.room(name)
         seen.append(f"{place} {'unknown' if room is None else f'{_size(room[1])} free'}")
-    return Looked(", ".join(seen), tuple(_space(told)))
+    return CheckResult(", ".join(seen), tuple(_space(told)))
 
 
-def _space(told: Told) -> Iterator[Finding]:
+def _space(told: ProbeReport) -> Iterator[Finding]:
     facts, where = told.facts, told.node
     shm, disk, tmp = facts.room("shm"), facts.room("disk"), facts.room("tmp")
     if shm is not None and shm[0] <= _LITTLE_SHM_MIB:
@@ -98,7 +98,7 @@ def _space(told: Told) -> Iterator[Finding]:
         )
 
 
-def network(told: Told) -> Looked:
+def network(told: ProbeReport) -> CheckResult:
     """Say whether the node reaches Hadoop's services, and which variables name a proxy."""
     reached = {
         (what, address): told.facts.yes(f"reach_{at}")
@@ -107,13 +107,15 @@ def network(told: Told) -> Looked:
     seen = [f"{what} at {address} {_REACHED[said]}" for (what, address), said in reached.items()]
     proxies = told.facts.get("proxies")
     seen.append(f"proxy variables: {proxies}" if proxies else "no proxy variable")
-    return Looked(", ".join(seen), tuple(_network(told, reached)))
+    return CheckResult(", ".join(seen), tuple(_network(told, reached)))
 
 
 _REACHED = {True: "answers", False: "does not answer", None: "unknown"}
 
 
-def _network(told: Told, reached: Mapping[tuple[str, str], bool | None]) -> Iterator[Finding]:
+def _network(
+    told: ProbeReport, reached: Mapping[tuple[str, str], bool | None]
+) -> Iterator[Finding]:
     for (what, address), said in reached.items():
         another = any(answers for (kind, _), answers in reached.items() if kind == what)
         # masters find nobody at a standby's address: only the active one listens there
@@ -122,22 +124,22 @@ def _network(told: Told, reached: Mapping[tuple[str, str], bool | None]) -> Iter
                 "TARN-3187",
                 told.node,
                 f"no connection to the {what} at {address} from there",
-                "Check that the name means the same there (getent hosts), that the service "
-                "listens at that address, and the firewall between them",
+                "Check that the name has the same address there (getent hosts), that the "
+                "service listens at that address, and the firewall between them",
                 fatal=not another,
             )
 
 
-def clock(told: Told) -> Looked:
+def clock(told: ProbeReport) -> CheckResult:
     """Say how far the node's clock is from this machine's, as far as the time between tells."""
     milliseconds = told.facts.number("clock")
     if milliseconds is None:
-        return Looked("the node said no time", known=False)
+        return CheckResult("the node did not report its time", known=False)
     at = milliseconds / 1000
     # It was looked at between these two moments of this machine's clock.
     off_s = max(told.outcome.started_at - at, 0.0) - max(at - told.outcome.heard_at, 0.0)
     if abs(off_s) < _OFF_S:
-        return Looked("as this machine's, within what can be told")
+        return CheckResult("the same as this machine's, as far as can be measured")
     ahead = "behind" if off_s > 0 else "ahead of"
     found = f"its clock is at least {abs(off_s):.0f} s {ahead} this machine's"
     finding = Finding(
@@ -145,37 +147,37 @@ def clock(told: Told) -> Looked:
         told.node,
         found,
         "Have the clocks kept by NTP (chronyc tracking shows one); Kerberos and YARN's tokens "
-        "stand 5 minutes",
+        "tolerate 5 minutes",
         fatal=abs(off_s) >= _FAR_OFF_S,
     )
-    return Looked(found, (finding,))
+    return CheckResult(found, (finding,))
 
 
-def port(told: Told) -> Looked:
+def port(told: ProbeReport) -> CheckResult:
     """Say whether this machine can connect to where a master on the node would listen."""
     facts = told.facts
     at = facts.get("port")
     if told.outcome.heard:
-        return Looked(
+        return CheckResult(
             f"{host_port(told.node, at or told.subject.order.ports[0])} answered from here"
         )
     if not at:
         why = facts.get("port_error") or "the node has no Python to listen with"
-        return Looked(f"not tried: {why}", known=False)
+        return CheckResult(f"not tried: {why}", known=False)
     address = host_port(told.node, at)
     finding = Finding(
         "TARN-3189",
         address,
-        f"listened, and was not reached from here ({told.outcome.call_error or 'no answer'}); the "
-        "master's API could not be, either",
-        "Three checks: the name means that node here ("
-        f"`{pasted('getent', 'hosts', told.node)}`); a firewall lets this machine in "
-        f"(`{pasted('nc', '-vz', told.node, at)}` while "
-        "something listens there; set api.port to one port that it allows); and where it never "
-        "will, reads and scaling still work through the ResourceManager's proxy",
+        "listened, but this machine did not reach it "
+        f"({told.outcome.call_error or 'no answer'}); it could not reach the master's API either",
+        "Check three things: the name leads to that node from here "
+        f"(`{pasted('getent', 'hosts', told.node)}`); a firewall lets this machine through "
+        f"(`{pasted('nc', '-vz', told.node, at)}` while a program listens there; set api.port "
+        "to a port that it allows); if the firewall cannot be opened, reading and scaling still "
+        "work through the ResourceManager's proxy",
         fatal=False,
     )
-    return Looked(f"{address} is not reached from here", (finding,))
+    return CheckResult(f"{address} is not reached from here", (finding,))
 
 
 def _warning(where: str, found: str, next_step: str) -> Finding:

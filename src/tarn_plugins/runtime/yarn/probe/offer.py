@@ -8,15 +8,15 @@ from collections.abc import Callable, Iterator
 
 from tarn.domain import ClusterSpec
 from tarn.errors import LaunchError
-from tarn.interfaces import Check, ClientContext, Looked
+from tarn.interfaces import Check, CheckResult, ClientContext
 from tarn.plain import structure
 from tarn.release import version
-from tarn_plugins.runtime.yarn import Settings
-from tarn_plugins.runtime.yarn.client.deployer import open_door
+from tarn_plugins.runtime.yarn import YarnSettings
+from tarn_plugins.runtime.yarn.client.deployer import start_child
 from tarn_plugins.runtime.yarn.probe import gpu_checks, node_checks, program_checks
-from tarn_plugins.runtime.yarn.probe.driver import Outcome, Patience, Round
-from tarn_plugins.runtime.yarn.probe.subjects import Subject, subjects
-from tarn_plugins.runtime.yarn.probe.told import Told
+from tarn_plugins.runtime.yarn.probe.driver import Patience, ProbeResult, ProbeRound
+from tarn_plugins.runtime.yarn.probe.report import ProbeReport
+from tarn_plugins.runtime.yarn.probe.subjects import ProbeSubject, subjects
 
 __all__ = ["checks", "probes"]
 
@@ -24,7 +24,7 @@ _EPHEMERAL = range(32768, 60999)
 """Linux's own range for a port that nobody chose, as a master's is with ``api.port: 0``."""
 _TRIES = 3
 
-Judge = Callable[[Told], Looked]
+Judge = Callable[[ProbeReport], CheckResult]
 
 
 def probes(
@@ -33,8 +33,8 @@ def probes(
     patience: Patience = Patience(),  # noqa: B008 (frozen)
 ) -> Iterator[Check]:
     """Yield the checks of the containers that *spec* needs; they share one round of probes."""
-    settings, problems = structure(Settings, spec.runtime.options, "runtime.options")
-    if problems or not isinstance(settings, Settings):
+    settings, problems = structure(YarnSettings, spec.runtime.options, "runtime.options")
+    if problems or not isinstance(settings, YarnSettings):
         return  # whoever reads the spec says what is wrong with it
     ports = [spec.api.port] if spec.api.port else random.sample(_EPHEMERAL, _TRIES)
     python, word = settings.python or sys.executable, secrets.token_hex(8)
@@ -43,13 +43,15 @@ def probes(
     except LaunchError:
         return  # the same
     orders = {subject.key: subject.order for subject in found}
-    round_ = Round(lambda: open_door(settings, context), orders, context.clock, patience)
+    round_ = ProbeRound(lambda: start_child(settings, context), orders, context.clock, patience)
     for subject in found:
         asked = functools.partial(round_.outcome, subject.key)
         yield from checks(subject, asked, patience.most_s)
 
 
-def checks(subject: Subject, outcome: Callable[[], Outcome], within_s: float) -> Iterator[Check]:
+def checks(
+    subject: ProbeSubject, outcome: Callable[[], ProbeResult], within_s: float
+) -> Iterator[Check]:
     """Yield the checks of one container; *outcome* is asked for by each of them."""
     for name, matters, judge in _judges(subject):
         yield Check(
@@ -60,17 +62,19 @@ def checks(subject: Subject, outcome: Callable[[], Outcome], within_s: float) ->
         )
 
 
-def _look(subject: Subject, outcome: Callable[[], Outcome], judge: Judge) -> Callable[[], Looked]:
+def _look(
+    subject: ProbeSubject, outcome: Callable[[], ProbeResult], judge: Judge
+) -> Callable[[], CheckResult]:
     first = judge in (node_checks.container, gpu_checks.image)
 
-    def look() -> Looked:
-        told = Told(subject, outcome())
+    def look() -> CheckResult:
+        told = ProbeReport(subject, outcome())
         return judge(told) if first or told.nothing is None else told.nothing
 
     return look
 
 
-def _judges(subject: Subject) -> Iterator[tuple[str, str, Judge]]:
+def _judges(subject: ProbeSubject) -> Iterator[tuple[str, str, Judge]]:
     if subject.image:
         yield (
             "Docker",
@@ -81,7 +85,7 @@ def _judges(subject: Subject) -> Iterator[tuple[str, str, Judge]]:
         yield from _plain_judges(subject)
     yield (
         "limits",
-        "A server of many connections, or one whose user has no name, fails late and oddly.",
+        "With few open files, or a user without a name, a server fails late and unclearly.",
         node_checks.limits,
     )
     yield (
@@ -97,7 +101,7 @@ def _judges(subject: Subject) -> Iterator[tuple[str, str, Judge]]:
         )
 
 
-def _plain_judges(subject: Subject) -> Iterator[tuple[str, str, Judge]]:
+def _plain_judges(subject: ProbeSubject) -> Iterator[tuple[str, str, Judge]]:
     yield "container", "Masters and instances are containers like this one.", node_checks.container
     if subject.order.python:
         yield (
@@ -123,12 +127,12 @@ def _plain_judges(subject: Subject) -> Iterator[tuple[str, str, Judge]]:
     )
     yield (
         "clock",
-        "Kerberos and YARN's tokens end early or late on a node whose clock is off.",
+        "On a node with a wrong clock, Kerberos tickets and YARN's tokens end early or late.",
         node_checks.clock,
     )
     if subject.order.ports:
         yield (
             "master's port",
-            "Clients speak to the master at a port of its node.",
+            "Clients reach the master at a port of its node.",
             node_checks.port,
         )

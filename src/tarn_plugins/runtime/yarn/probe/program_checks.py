@@ -2,38 +2,38 @@
 
 from collections.abc import Iterator
 
-from tarn.interfaces import Finding, Looked
+from tarn.interfaces import CheckResult, Finding
 from tarn.java import OLDEST_HADOOP, OLDEST_JAVA
 from tarn.release import DISTRIBUTION, UNKNOWN
 from tarn_plugins.runtime.yarn.environment import PYTHONS
-from tarn_plugins.runtime.yarn.probe.told import Told
+from tarn_plugins.runtime.yarn.probe.report import ProbeReport
 
 __all__ = ["hadoop", "java", "python"]
 
 _ANOTHER = "Name the interpreter on the nodes in runtime.options.python, or make one: `tarn pack`"
 
 
-def python(told: Told, ours: str) -> Looked:
+def python(told: ProbeReport, ours: str) -> CheckResult:
     """Say whether the interpreter of the nodes runs TARN; *ours* is this client's version."""
     facts, path = told.facts, _named(told)
     if not facts.get("python"):
-        return Looked("the node did not get so far as to try it", known=False)
+        return CheckResult("the node ended before it tried it", known=False)
     version, tarn = facts.get("python_version"), facts.get("tarn_version")
     seen = f"{path} on {told.node}: {f'Python {version}' if version else 'not usable'}"
     if tarn:
         seen += f", tarn {tarn}"
-    return Looked(seen, tuple(_python(told, ours)))
+    return CheckResult(seen, tuple(_python(told, ours)))
 
 
-def _python(told: Told, ours: str) -> Iterator[Finding]:
+def _python(told: ProbeReport, ours: str) -> Iterator[Finding]:
     facts, where = told.facts, f"runtime.options.python = '{_named(told)}'"
     state, on = facts.get("python"), f"on {told.node}"
     broken = {
         "missing": f"there is no such file {on}",
         "denied": f"{facts.get('user') or 'the user'} may not run it {on}",
         "failed": f"it ends {on} with code {facts.get('python_code')}: "
-        f"{facts.get('python_error') or 'without a word'}",
-        "late": f"it was not tried {on}: all before it took too long",
+        f"{facts.get('python_error') or 'without a message'}",
+        "late": f"it was not tried {on}: the earlier checks took too long",
     }
     if state in broken:
         yield Finding("TARN-3182", where, broken[state], _ANOTHER, fatal=state != "late")
@@ -53,18 +53,18 @@ def _python(told: Told, ours: str) -> Iterator[Finding]:
         )
 
 
-def _named(told: Told) -> str:
+def _named(told: ProbeReport) -> str:
     """Return what the settings name, or would: an interpreter, or the archive that holds it."""
     return told.subject.order.archive or told.subject.order.python
 
 
-def _packages(told: Told, where: str, ours: str) -> Iterator[Finding]:
+def _packages(told: ProbeReport, where: str, ours: str) -> Iterator[Finding]:
     facts, on = told.facts, f"on {told.node}"
     mend = (
-        "Pack it anew: `tarn pack`"
+        "Pack it again: `tarn pack`"
         if told.subject.order.archive
-        else f"On the nodes: {_named(told)} -m pip install "
-        f"'{DISTRIBUTION}[yarn]=={ours}'; or bring all along: `tarn pack`"
+        else f"On the nodes: {_named(told)} -m pip install '{DISTRIBUTION}[yarn]=={ours}'; or "
+        "pack everything with `tarn pack`"
     )
     if other := facts.get("tarn_other"):
         yield Finding(
@@ -73,7 +73,7 @@ def _packages(told: Told, where: str, ours: str) -> Iterator[Finding]:
             f"holds the package 'tarn' {other} {on}: another project's, which takes the place of "
             "TARN's own",
             f"On the nodes: {_named(told)} -m pip uninstall tarn, then {_named(told)} -m pip "
-            f"install --force-reinstall '{DISTRIBUTION}[yarn]=={ours}'; or bring all along: "
+            f"install --force-reinstall '{DISTRIBUTION}[yarn]=={ours}'; or pack everything with "
             "`tarn pack`",
         )
         return
@@ -89,17 +89,17 @@ def _packages(told: Told, where: str, ours: str) -> Iterator[Finding]:
         yield Finding("TARN-3182", where, found, mend, fatal=False)
 
 
-def java(told: Told) -> Looked:
+def java(told: ProbeReport) -> CheckResult:
     """Say whether the Java that a master would take is new enough."""
     facts = told.facts
     state, path = facts.get("java"), facts.get("java_path")
     if not state:
-        return Looked("the node did not get so far as to try it", known=False)
+        return CheckResult("the node ended before it tried it", known=False)
     source = _SOURCES.get(facts.get("java_from"), "")
     seen = f"{path or 'none'}{source}: {facts.get('java_version') or 'not usable'}"
     if vendor := facts.get("java_vendor"):
         seen += f", {vendor}"
-    return Looked(seen, tuple(_java(told)))
+    return CheckResult(seen, tuple(_java(told)))
 
 
 _SOURCES = {
@@ -110,16 +110,16 @@ _SOURCES = {
 }
 
 
-def _java(told: Told) -> Iterator[Finding]:
+def _java(told: ProbeReport) -> Iterator[Finding]:
     facts, path = told.facts, told.facts.get("java_path")
     ways = (
-        "Set runtime.options.java_home to a Java 11 or newer that all nodes have, or bring a JRE "
-        "along in a packed environment: `tarn pack`, then runtime.options.python"
+        "Set runtime.options.java_home to a Java 11 or newer that all nodes have, or include a "
+        "JRE in a packed environment: `tarn pack`, then runtime.options.python"
     )
     broken = {
         "none": "has no Java: no JAVA_HOME, and no java on PATH",
         "missing": f"has no {path}{_SOURCES.get(facts.get('java_from'), '')}",
-        "failed": f"cannot run {path}: {facts.get('java_version') or 'it says nothing'}",
+        "failed": f"cannot run {path}: {facts.get('java_version') or 'it prints nothing'}",
     }
     if (state := facts.get("java")) in broken:
         yield Finding("TARN-3183", told.node, broken[state], ways)
@@ -137,17 +137,17 @@ def _release(version: tuple[int, ...]) -> int | None:
     return version[1] if version[0] == 1 and len(version) > 1 else version[0]
 
 
-def hadoop(told: Told) -> Looked:
+def hadoop(told: ProbeReport) -> CheckResult:
     """Say whether a master finds Hadoop's client on the node."""
     facts = told.facts
     if "hadoop" not in facts.values:
-        return Looked("the node did not say", known=False)
+        return CheckResult("the node did not say", known=False)
     script, home = facts.get("hadoop"), facts.get("hadoop_home")
     seen = f"{script or 'none'}, {facts.get('hadoop_version') or 'version unknown'}"
-    return Looked(f"{seen} on {told.node}", tuple(_hadoop(told, script, home)))
+    return CheckResult(f"{seen} on {told.node}", tuple(_hadoop(told, script, home)))
 
 
-def _hadoop(told: Told, script: str, home: str) -> Iterator[Finding]:
+def _hadoop(told: ProbeReport, script: str, home: str) -> Iterator[Finding]:
     facts, where = told.facts, told.node
     if not script:
         found = (
@@ -162,7 +162,7 @@ def _hadoop(told: Told, script: str, home: str) -> Iterator[Finding]:
             "TARN-3184",
             where,
             f"`{script} classpath --glob` fails: {error}",
-            "Run it on that node, and mend what it says",
+            "Run it on that node, and fix what it reports",
         )
     elif (version := facts.version("hadoop_version")) and version < OLDEST_HADOOP:
         found = f"has Hadoop {facts.get('hadoop_version')}; 3.3.0 or newer is needed"

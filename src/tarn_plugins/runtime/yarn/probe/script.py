@@ -18,7 +18,7 @@ import attrs
 
 from tarn_plugins.runtime.yarn.launch import launch_file, run_script
 
-__all__ = ["COMMAND", "EXIT_CODE", "LISTEN_S", "MARK", "SCRIPT", "Question", "environment"]
+__all__ = ["COMMAND", "EXIT_CODE", "LISTEN_S", "MARK", "SCRIPT", "ProbeInputs", "environment"]
 
 MARK: Final = "tarn-probe "
 """How each line of a fact begins."""
@@ -53,8 +53,8 @@ COMMAND: Final = _command()
 
 
 @attrs.frozen
-class Question:
-    """What one container is to find out beside what it finds by itself."""
+class ProbeInputs:
+    """What one container is to find out besides what it finds by itself."""
 
     python: str = ""
     """Interpreter to try; empty: none is needed."""
@@ -69,7 +69,7 @@ class Question:
     """What a master or an instance would get, too: ``JAVA_HOME``, ``HADOOP_HOME``."""
 
 
-def environment(question: Question) -> dict[str, str]:
+def environment(question: ProbeInputs) -> dict[str, str]:
     """Return the environment of the container: letters, digits and backslashes only.
 
     Raises:

@@ -10,11 +10,11 @@ from collections.abc import Iterator, Mapping, Sequence
 import attrs
 
 from tarn.domain import ClusterSpec, Launch
-from tarn_plugins.runtime.yarn import Settings, environment
+from tarn_plugins.runtime.yarn import YarnSettings, environment
 from tarn_plugins.runtime.yarn.launch import docker
-from tarn_plugins.runtime.yarn.probe.order import Order
+from tarn_plugins.runtime.yarn.probe.messages import ProbeRequest
 
-__all__ = ["CONTAINER_MIB", "Subject", "subjects"]
+__all__ = ["CONTAINER_MIB", "ProbeSubject", "subjects"]
 
 CONTAINER_MIB = 512
 """Room for a shell, and for one ``java -version`` or Python after another."""
@@ -22,7 +22,7 @@ _VCORES = 1
 
 
 @attrs.frozen
-class Subject:
+class ProbeSubject:
     """One container, and why it is tried."""
 
     key: str
@@ -35,7 +35,7 @@ class Subject:
     """What it is started in; empty: a plain process."""
     gpus: int
     """How many are asked for."""
-    order: Order
+    order: ProbeRequest
 
     @property
     def where(self) -> str:
@@ -45,8 +45,8 @@ class Subject:
 
 
 def subjects(
-    spec: ClusterSpec, settings: Settings, python: str, ports: Sequence[int], word: str
-) -> Iterator[Subject]:
+    spec: ClusterSpec, settings: YarnSettings, python: str, ports: Sequence[int], word: str
+) -> Iterator[ProbeSubject]:
     """Yield what is to be tried.
 
     Args:
@@ -72,7 +72,7 @@ def subjects(
             word=word,
             inner=_inner(settings),
         )
-        yield Subject(
+        yield ProbeSubject(
             f"plain {label}", label, label == masters, plain, image="", gpus=gpus, order=order
         )
     if within is not None:
@@ -83,7 +83,7 @@ def subjects(
             reach=False,
             outer=docker.environment(within, launch, "tarn-probe"),
         )
-        yield Subject(
+        yield ProbeSubject(
             f"image {instances}",
             instances,
             master=False,
@@ -94,8 +94,8 @@ def subjects(
         )
 
 
-def _order(spec: ClusterSpec, settings: Settings, label: str, gpus: int) -> Order:
-    return Order(
+def _order(spec: ClusterSpec, settings: YarnSettings, label: str, gpus: int) -> ProbeRequest:
+    return ProbeRequest(
         queue=settings.queue,
         label=label,
         memory_mib=CONTAINER_MIB,
@@ -105,7 +105,7 @@ def _order(spec: ClusterSpec, settings: Settings, label: str, gpus: int) -> Orde
     )
 
 
-def _python(settings: Settings, python: str) -> tuple[str, str]:
+def _python(settings: YarnSettings, python: str) -> tuple[str, str]:
     """Return (interpreter, archive that holds it); one of this machine is not brought along."""
     packed = settings.python or ""
     if not environment.is_packed(packed):
@@ -113,7 +113,7 @@ def _python(settings: Settings, python: str) -> tuple[str, str]:
     return ("", "") if environment.is_local(packed) else (environment.INTERPRETER, packed)
 
 
-def _inner(settings: Settings) -> Mapping[str, str]:
+def _inner(settings: YarnSettings) -> Mapping[str, str]:
     """Return what a master gets from the settings."""
     named = {"HADOOP_HOME": settings.hadoop_home, "TARN_PROBE_JAVA": settings.java_home}
     return {name: value for name, value in named.items() if value}

@@ -6,7 +6,7 @@ from typing import Any
 
 from tarn.java import load, throwable
 from tarn_plugins.runtime.yarn.client.cluster import Hadoop
-from tarn_plugins.runtime.yarn.probe.order import Order
+from tarn_plugins.runtime.yarn.probe.messages import ProbeRequest
 
 __all__ = ["APPLICATION_TYPE", "LIFETIME_S", "NAME", "submit"]
 
@@ -17,7 +17,7 @@ NAME = "tarn-probe"
 _RECORDS = "org.apache.hadoop.yarn.api.records."
 
 
-def submit(hadoop: Hadoop, order: Order, fill: Callable[[Any], None]) -> str:
+def submit(hadoop: Hadoop, order: ProbeRequest, fill: Callable[[Any], None]) -> str:
     """Hand an application to YARN, and return its id once it is accepted.
 
     Args:

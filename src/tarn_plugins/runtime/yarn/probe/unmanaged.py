@@ -19,11 +19,17 @@ from tarn_plugins.runtime.yarn.client.cluster import Hadoop
 from tarn_plugins.runtime.yarn.hadoop.handles import Handles
 from tarn_plugins.runtime.yarn.hadoop.node_managers import HadoopNodeManagers, launch_context
 from tarn_plugins.runtime.yarn.hadoop.resource_manager import HadoopResourceManager
-from tarn_plugins.runtime.yarn.probe.order import Order, Step
+from tarn_plugins.runtime.yarn.messages import (
+    AllocatedContainer,
+    AllocateResponse,
+    Ask,
+    ContainerLaunch,
+    Exchange,
+)
+from tarn_plugins.runtime.yarn.probe.messages import ProbeProgress, ProbeRequest
 from tarn_plugins.runtime.yarn.probe.submitting import NAME, submit
-from tarn_plugins.runtime.yarn.wire import Answer, Ask, ContainerLaunch, Exchange, Grant
 
-__all__ = ["Unmanaged"]
+__all__ = ["UnmanagedProbe"]
 
 _CONNECT_S = 3.0
 _RECORDS = "org.apache.hadoop.yarn.api.records."
@@ -32,7 +38,7 @@ _OVER = ("FINISHED", "FAILED", "KILLED")
 
 
 @attrs.define
-class Unmanaged:
+class UnmanagedProbe:
     """One container of one application. One thread; needs the JVM.
 
     Args:
@@ -43,7 +49,7 @@ class Unmanaged:
     """
 
     hadoop: Hadoop
-    order: Order
+    order: ProbeRequest
     launch: ContainerLaunch
     schedulers: tuple[str, ...]
     free_mib: int | None = attrs.field(default=None, init=False)
@@ -51,8 +57,8 @@ class Unmanaged:
     application_id: str = attrs.field(default="", init=False)
     _rm: HadoopResourceManager | None = attrs.field(default=None, init=False)
     _nodes: HadoopNodeManagers | None = attrs.field(default=None, init=False)
-    _grant: Grant | None = attrs.field(default=None, init=False)
-    _step: Step = attrs.field(default=Step("submitted"), init=False)
+    _grant: AllocatedContainer | None = attrs.field(default=None, init=False)
+    _step: ProbeProgress = attrs.field(default=ProbeProgress("submitted"), init=False)
 
     def submit(self) -> None:
         """Hand the application to YARN; returns once it is accepted.
@@ -69,7 +75,7 @@ class Unmanaged:
 
         self.application_id = submit(self.hadoop, self.order, fill)
 
-    def step(self) -> Step:
+    def step(self) -> ProbeProgress:
         """Go on as far as is possible at once, and say how far that is.
 
         Raises:
@@ -78,7 +84,7 @@ class Unmanaged:
         if self._step.state == "submitted":
             self._try_to_register()
         elif self._step.state in ("asked", "running"):
-            self._hear(self._door().exchange(Exchange()))
+            self._hear(self._service().exchange(Exchange()))
         return self._step
 
     def end(self, why: str) -> None:
@@ -91,13 +97,13 @@ class Unmanaged:
             if not self._unregistered(why):
                 self.hadoop.kill(self.application_id, why)
         finally:
-            for door in (self._nodes, self._rm):
-                if door is not None:
+            for service in (self._nodes, self._rm):
+                if service is not None:
                     with contextlib.suppress(TarnError):
-                        door.close()
+                        service.close()
             self._rm = self._nodes = None
 
-    def _door(self) -> HadoopResourceManager:
+    def _service(self) -> HadoopResourceManager:
         assert self._rm is not None
         return self._rm
 
@@ -115,16 +121,16 @@ class Unmanaged:
         report = self.hadoop.client.getApplicationReport(java_id)
         state, said = str(report.getYarnApplicationState()), str(report.getDiagnostics() or "")
         if state in _OVER:
-            self._step = Step("over", mask(said.strip()))
+            self._step = ProbeProgress("over", mask(said.strip()))
             return
         # it has one as soon as the scheduler took its attempt
         token = self.hadoop.client.getAMRMToken(java_id) if state == "ACCEPTED" else None
         if token is None:
-            self._step = Step("submitted", mask(said.strip()))
+            self._step = ProbeProgress("submitted", mask(said.strip()))
             return
         self._register(token)
         if self._step.state == "submitted":
-            self._step = Step("asked")
+            self._step = ProbeProgress("asked")
 
     def _register(self, token: Any) -> None:
         _require(self.schedulers, "the ResourceManager's address for masters")
@@ -140,12 +146,12 @@ class Unmanaged:
 
         _do_as(user, connect)
         ask = Ask(_NUMBER, self.order.shape)
-        self._hear(self._door().exchange(Exchange(asks=(ask,))))
+        self._hear(self._service().exchange(Exchange(asks=(ask,))))
 
-    def _hear(self, answer: Answer) -> None:
+    def _hear(self, answer: AllocateResponse) -> None:
         self.free_mib = answer.free_mib
         for rejected in answer.rejected:
-            raise LaunchError("yarn", f"YARN does not take the ask: {rejected.reason}")
+            raise LaunchError("yarn", f"YARN rejects the request: {rejected.reason}")
         if self._grant is None and answer.granted:
             self._start(answer.granted[0])
         for done in answer.completed:
@@ -158,10 +164,10 @@ class Unmanaged:
                     heard_at=time.time(),
                 )
 
-    def _start(self, grant: Grant) -> None:
+    def _start(self, grant: AllocatedContainer) -> None:
         assert self._nodes is not None
         self._grant = grant
-        self._step = Step(
+        self._step = ProbeProgress(
             "running", node=grant.node, container_id=grant.container_id, started_at=time.time()
         )
         _require((host_port(grant.node, grant.node_port),), "the NodeManager")
@@ -179,8 +185,9 @@ def _require(addresses: tuple[str, ...], what: str) -> None:
         with contextlib.suppress(OSError), socket.create_connection((host, int(port)), _CONNECT_S):
             return
     raise UnreachableError(
-        f"the probe needs {what} ({' or '.join(addresses)}), which this machine does not reach; "
-        "run it on a machine within the cluster, such as an edge node without a firewall between"
+        f"the probe needs {what} ({' or '.join(addresses)}), which this machine cannot reach; "
+        "run it on a machine in the cluster, such as an edge node that no firewall separates "
+        "from it"
     )
 
 

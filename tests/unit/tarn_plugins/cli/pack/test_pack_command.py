@@ -13,7 +13,7 @@ import pytest
 from house import until
 
 from tarn.cli import run
-from tarn.cluster import Surroundings
+from tarn.cluster import ClusterEnvironment
 from tarn.config import environ
 from tarn.errors import ProviderError
 from tarn_plugins.cli.pack import archive, commands, recipe, uv
@@ -24,7 +24,7 @@ def around(tmp_path, monkeypatch):
     """This process's plugins, a home of its own, and an empty directory to work in."""
     monkeypatch.chdir(tmp_path)
     own = {"TARN_HOME": str(tmp_path / "home"), "XDG_CACHE_HOME": str(tmp_path / "home")}
-    return Surroundings({**environ(), **own})
+    return ClusterEnvironment({**environ(), **own})
 
 
 @pytest.fixture
@@ -40,7 +40,9 @@ def made(monkeypatch):
         about = {"tarn": "1.0", "python": "3.11.9", "glibc": "2.28", "glibc_needed": "2.17",
                  "machine": "x86_64", "java": None, "packages": {"a": "1"}}  # fmt: skip
         written = archive.write(work / "tree", ("about", b"{}"), path)
-        return recipe.Packed(path, "tarn-1.0.tar.gz", about, written, {"a": "1"}, ("libssl.so.3",))
+        return recipe.PackResult(
+            path, "tarn-1.0.tar.gz", about, written, {"a": "1"}, ("libssl.so.3",)
+        )
 
     monkeypatch.setattr(recipe, "make", make)
     monkeypatch.setattr(uv, "found", lambda _: "/bin/false")
@@ -99,9 +101,9 @@ def test_a_dry_run_does_nothing(around, tmp_path, capsys):
         (["--glibc", "two"], 2, "ldd --version"),
         (["--python", "2.7"], 2, "3.11 to 3.13"),
         (["--python", "/nowhere/python"], 2, "no bin/python3.N"),
-        (["--java", "/usr"], 2, "is no Java"),
+        (["--java", "/usr"], 2, "is not a Java"),
         (["-f", "gone.yaml"], 2, "gone.yaml"),
-        (["s3://bucket/x", "-f", "local.yaml"], 1, "copies nothing"),
+        (["s3://bucket/x", "-f", "local.yaml"], 1, "does not copy anything"),
     ],
 )
 def test_a_wrong_word_is_told_and_leaves_nothing(  # noqa: PLR0917 (fixtures, and a row)

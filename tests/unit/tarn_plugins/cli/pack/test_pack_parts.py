@@ -15,8 +15,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from tarn.errors import ConfigError, ProviderError, ProviderMissingError
-from tarn_plugins.cli.pack import archive, elf, fitness, java, order, source, tree, uv
-from tarn_plugins.cli.pack.order import ABOUT, Order
+from tarn_plugins.cli.pack import archive, elf, fitness, java, options, source, tree, uv
+from tarn_plugins.cli.pack.options import ABOUT, PackOptions
 from tarn_plugins.runtime.yarn import environment
 
 GLIBC = tuple(int(n) for n in os.confstr("CS_GNU_LIBC_VERSION").split()[1].split(".")[:2])
@@ -134,15 +134,15 @@ def test_both_sides_call_it_the_same():
 def test_a_name_tells_what_is_inside(digest, patch):
     """Version, Python, C library, content; nothing that a shell of YARN's could misread."""
     about = {"tarn": "1.2.0+x", "python": f"3.12.{patch}", "glibc": "2.28"}
-    assert order.name(about, digest) == f"tarn-1.2.0+x-py3.12-glibc2.28-{digest[:12]}.tar.gz"
-    uri = f"hdfs:///e/{order.name(about, digest)}"
+    assert options.name(about, digest) == f"tarn-1.2.0+x-py3.12-glibc2.28-{digest[:12]}.tar.gz"
+    uri = f"hdfs:///e/{options.name(about, digest)}"
     assert environment.misplaced(uri) is None
 
 
 @given(minor=st.integers(17, 99))
 def test_wheels_are_never_newer_than_the_nodes(minor):
     """Uv knows some versions; the newest of them that is not beyond the nodes'."""
-    chosen = order.platform(Order(glibc=order.glibc(f"2.{minor}"), machine="aarch64"))
+    chosen = options.platform(PackOptions(glibc=options.glibc(f"2.{minor}"), machine="aarch64"))
     machine, _, number = chosen.rpartition("_")
     assert machine == "aarch64-manylinux_2"
     assert int(number) <= minor
@@ -152,20 +152,20 @@ def test_wheels_are_never_newer_than_the_nodes(minor):
 def test_a_wrong_glibc_is_refused(text):
     """With the command that tells the right one."""
     with pytest.raises(ConfigError, match="ldd --version"):
-        order.glibc(text)
+        options.glibc(text)
 
 
 @pytest.mark.parametrize("text", ["3.10", "3.14", "2.7", "311", "", "pypy", "3.11.x"])
 def test_a_wrong_python_is_refused(text):
     """Before anything is downloaded."""
-    with pytest.raises(ConfigError, match="no Python that tarn runs on"):
-        order.python(text)
+    with pytest.raises(ConfigError, match="not a Python that tarn runs on"):
+        options.python(text)
 
 
 def test_a_strange_machine_is_refused():
     """Wheels for it would not be found, one after another."""
     with pytest.raises(ConfigError, match="like the nodes"):
-        Order(machine="riscv64")
+        PackOptions(machine="riscv64")
 
 
 # -- ELF files
@@ -227,8 +227,8 @@ def test_what_is_too_new_is_named(tmp_path):
 def test_libraries_of_the_system_are_named():
     """Not those that every Linux has, nor those that come along."""
     needs = [
-        fitness.Need("bin/a", elf.Binary(("libc.so.6", "libssl.so.3", "libown.so.1"))),
-        fitness.Need("lib/libown.so.1", elf.Binary(("ld-linux-x86-64.so.2",))),
+        fitness.BinaryNeeds("bin/a", elf.Binary(("libc.so.6", "libssl.so.3", "libown.so.1"))),
+        fitness.BinaryNeeds("lib/libown.so.1", elf.Binary(("ld-linux-x86-64.so.2",))),
     ]
     assert fitness.foreign(needs) == ("libssl.so.3",)
 
@@ -281,7 +281,7 @@ def test_a_wheel_and_a_revision_are_taken_as_they_are(tmp_path):
 
 def test_a_checkout_that_is_gone_is_told(tmp_path):
     """Nothing else is packed in its place."""
-    with pytest.raises(ProviderError, match="is gone") as caught:
+    with pytest.raises(ProviderError, match="no longer exists") as caught:
         wanted((tmp_path / "gone").as_uri())
     assert caught.value.code == "TARN-3196"
 
@@ -296,7 +296,7 @@ def test_a_checkout_that_is_gone_is_told(tmp_path):
         ("No solution: numpy>=2 has no wheels with manylinux_2_17", "TARN-3197", "--glibc"),
         ("error: No download found for request: cpython-3.99", "TARN-2000", "uv python list"),
         ("error: write: No space left on device (os error 28)", "TARN-3198", "Free"),
-        ("", "TARN-3197", "said nothing"),
+        ("", "TARN-3197", "printed nothing"),
         ("error: at https://ann:hunter2@index/simple", "TARN-3197", "https://***@index"),
     ],
 )
@@ -331,7 +331,7 @@ def test_an_old_java_is_refused(tmp_path, release, found):
 
 def test_a_directory_without_java_is_refused(tmp_path):
     """The message shows how one looks."""
-    with pytest.raises(ConfigError, match="is no Java"):
+    with pytest.raises(ConfigError, match="is not a Java"):
         java.version(tmp_path)
 
 

@@ -7,14 +7,14 @@ import xml.etree.ElementTree as ET
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tarn_plugins.cli.sandbox.configuration import LABEL, QUEUES, Site, files, xml
+from tarn_plugins.cli.sandbox.configuration import LABEL, QUEUES, SandboxSite, files, xml
 from tarn_plugins.cli.sandbox.daemons import command, daemons, sockets
 from tarn_plugins.cli.sandbox.network import addresses, host, nodes, resource_managers
-from tarn_plugins.cli.sandbox.options import PLACEMENTS, Options
+from tarn_plugins.cli.sandbox.options import PLACEMENTS, SandboxOptions
 
-SITE = Site("/home/anna/.tarn/sandbox", "anna")
+SITE = SandboxSite("/home/anna/.tarn/sandbox", "anna")
 OPTIONS = st.builds(
-    Options,
+    SandboxOptions,
     nodes=st.integers(1, 4),
     memory_mib=st.integers(256, 65536),
     vcores=st.integers(1, 64),
@@ -41,7 +41,7 @@ def test_any_value_comes_out_of_the_file_as_it_went_in(values: dict[str, str]) -
 
 
 @given(OPTIONS)
-def test_every_daemon_has_a_name_and_a_loopback_address_of_its_own(options: Options) -> None:
+def test_every_daemon_has_a_name_and_a_loopback_address_of_its_own(options: SandboxOptions) -> None:
     """No two share a socket, in one sandbox or in two networks."""
     found = addresses(options)
     assert len(set(found.values())) == len(found)
@@ -50,14 +50,14 @@ def test_every_daemon_has_a_name_and_a_loopback_address_of_its_own(options: Opti
     every = [one for daemon in daemons(options, "/d") for one in sockets(daemon, options)]
     assert len(set(every)) == len(every)
     assert {address for address, _port in every} == set(found.values())
-    other = Options(nodes=200, ha=True, network=255 - options.network)
+    other = SandboxOptions(nodes=200, ha=True, network=255 - options.network)
     if other.network != options.network:
         assert not set(found) & set(addresses(other))
         assert not set(found.values()) & set(addresses(other).values())
 
 
 @given(OPTIONS)
-def test_every_address_in_the_files_is_a_name_of_the_sandbox(options: Options) -> None:
+def test_every_address_in_the_files_is_a_name_of_the_sandbox(options: SandboxOptions) -> None:
     """Nothing is left to Hadoop's defaults of 0.0.0.0 among what it is told to bind."""
     made = files(options, SITE)
     known = set(addresses(options))
@@ -71,7 +71,7 @@ def test_every_address_in_the_files_is_a_name_of_the_sandbox(options: Options) -
 
 
 @given(OPTIONS)
-def test_each_node_is_itself_and_agrees_with_the_rest(options: Options) -> None:
+def test_each_node_is_itself_and_agrees_with_the_rest(options: SandboxOptions) -> None:
     """A fixed port, recovery, a working memory check, its GPUs."""
     made = files(options, SITE)
     common = properties(made, "etc/hadoop/yarn-site.xml")
@@ -88,7 +88,7 @@ def test_each_node_is_itself_and_agrees_with_the_rest(options: Options) -> None:
 
 
 @given(OPTIONS)
-def test_options_become_yarn_s_words(options: Options) -> None:
+def test_options_become_yarn_s_words(options: SandboxOptions) -> None:
     """Placement, expiry, one or two ResourceManagers."""
     made = files(options, SITE)
     yarn = properties(made, "etc/hadoop/yarn-site.xml")
@@ -99,12 +99,12 @@ def test_options_become_yarn_s_words(options: Options) -> None:
     for name in resource_managers(options):
         own = properties(made, f"etc/{name}/yarn-site.xml")
         assert own.get("yarn.resourcemanager.ha.id") == (name if options.ha else None)
-    assert Options.read({"unknown": 1, "nodes": options.nodes}).nodes == options.nodes
+    assert SandboxOptions.read({"unknown": 1, "nodes": options.nodes}).nodes == options.nodes
 
 
 def test_queues_share_everything_and_the_partition_too() -> None:
     """Guaranteed percents sum to 100, with and without the label."""
-    queues = properties(files(Options(), SITE), "etc/hadoop/capacity-scheduler.xml")
+    queues = properties(files(SandboxOptions(), SITE), "etc/hadoop/capacity-scheduler.xml")
     prefix = "yarn.scheduler.capacity.root"
     for suffix in ("capacity", f"accessible-node-labels.{LABEL}.capacity"):
         assert sum(int(queues[f"{prefix}.{queue}.{suffix}"]) for queue in QUEUES) == 100
@@ -112,7 +112,7 @@ def test_queues_share_everything_and_the_partition_too() -> None:
 
 def test_a_daemon_s_own_configuration_comes_first_on_its_classpath() -> None:
     """Then the common one, then the jars; small heaps, and the opening that Java 17 wants."""
-    by_name = {one.name: one for one in daemons(Options(ha=True), "/d")}
+    by_name = {one.name: one for one in daemons(SandboxOptions(ha=True), "/d")}
     assert set(by_name) == {"zk", "rm", "rm2", "nn", "dn", "nm1", "nm2", "nm3"}
     argv = command(by_name["nm2"], "/java/bin/java", "/d")
     assert argv[0] == "/java/bin/java"

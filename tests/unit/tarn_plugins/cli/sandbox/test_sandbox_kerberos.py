@@ -10,17 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tarn.errors import ProviderError
-from tarn_plugins.cli.sandbox.configuration import Site, files
+from tarn_plugins.cli.sandbox.configuration import SandboxSite, files
 from tarn_plugins.cli.sandbox.daemons import command, daemons, format_command
 from tarn_plugins.cli.sandbox.hdfs import ProgramHdfs, files_in
 from tarn_plugins.cli.sandbox.kerberos import Realm, with_sbin
 from tarn_plugins.cli.sandbox.network import addresses
-from tarn_plugins.cli.sandbox.options import Options
+from tarn_plugins.cli.sandbox.options import SandboxOptions
 from tarn_plugins.cli.sandbox.security import REALM, orders, principals
 
-SITE = Site("/home/anna/.tarn/sandbox", "anna")
+SITE = SandboxSite("/home/anna/.tarn/sandbox", "anna")
 OPTIONS = st.builds(
-    Options,
+    SandboxOptions,
     nodes=st.integers(1, 4),
     ha=st.booleans(),
     kerberos=st.just(True),
@@ -34,7 +34,7 @@ drwxrwxrwt   - anna supergroup          0 2026-11-28 04:01 /tmp/empty
 """
 
 
-def everything(options: Options) -> dict[str, str]:
+def everything(options: SandboxOptions) -> dict[str, str]:
     rows = {}
     for path, text in files(options, SITE).items():
         if path.endswith("-site.xml"):
@@ -44,7 +44,7 @@ def everything(options: Options) -> dict[str, str]:
 
 
 @given(OPTIONS)
-def test_every_principal_in_the_files_is_made(options: Options) -> None:
+def test_every_principal_in_the_files_is_made(options: SandboxOptions) -> None:
     """``_HOST`` aside, which is a host that has one too; so is every keytab."""
     made = principals(options, "anna")
     for name, value in everything(options).items():
@@ -60,7 +60,7 @@ def test_every_principal_in_the_files_is_made(options: Options) -> None:
 
 
 @given(OPTIONS)
-def test_every_daemon_of_java_is_told_of_the_realm(options: Options) -> None:
+def test_every_daemon_of_java_is_told_of_the_realm(options: SandboxOptions) -> None:
     """The KDC is first, a program, and listens on an address of the sandbox."""
     first, *others = daemons(options, "/d")
     assert command(first, "java", "/d") == ("krb5kdc", "-n")
@@ -79,7 +79,7 @@ def test_every_daemon_of_java_is_told_of_the_realm(options: Options) -> None:
 
 @given(OPTIONS)
 def test_a_short_life_of_tokens_is_hdfs_s_and_clients_connections_are_short_too(
-    options: Options,
+    options: SandboxOptions,
 ) -> None:
     """Without it everything is Hadoop's own."""
     made = everything(options)
@@ -92,7 +92,7 @@ def test_a_short_life_of_tokens_is_hdfs_s_and_clients_connections_are_short_too(
 
 def test_without_kerberos_nothing_speaks_of_it() -> None:
     """No file, no daemon, no host name."""
-    plain = Options()
+    plain = SandboxOptions()
     assert not any("kerberos" in path for path in files(plain, SITE))
     assert "kdc" not in {one.name for one in daemons(plain, "/d")}
     assert not any(one.flags for one in daemons(plain, "/d"))
@@ -109,7 +109,7 @@ def programs(folder: Path, **scripts: str) -> dict[str, str]:
 
 
 def realm(tmp_path: Path, environ: dict[str, str]) -> Realm:
-    return Realm(tmp_path / "s", Options(kerberos=True), "anna", environ)
+    return Realm(tmp_path / "s", SandboxOptions(kerberos=True), "anna", environ)
 
 
 def test_what_is_missing_is_named_with_its_packages(tmp_path: Path) -> None:
@@ -137,7 +137,7 @@ def test_a_realm_is_made_once_and_its_master_key_is_no_argument(tmp_path: Path) 
     one.make()
     one.make()
     assert said.read_text() == f"-r {REALM} create -s\n" * 2
-    attrs.evolve(one, options=Options(kerberos=True, nodes=4)).make()
+    attrs.evolve(one, options=SandboxOptions(kerberos=True, nodes=4)).make()
     assert len(said.read_text().splitlines()) == 3, "a fourth node has no key yet"
     assert keytab.parent.stat().st_mode & 0o077 == 0
     with pytest.raises(ProviderError, match="no such principal"):

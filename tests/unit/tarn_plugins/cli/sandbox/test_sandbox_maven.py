@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tarn_plugins.cli.sandbox.commands import sandbox
 from tarn_plugins.cli.sandbox.maven import explained, pom, repository_fault
-from tarn_plugins.cli.sandbox.options import VERSION, Options
+from tarn_plugins.cli.sandbox.options import VERSION, SandboxOptions
 
 OURS = "3.3.6.1.2.4.0-32"
 URL = "https://repository.example/maven"
@@ -30,7 +30,7 @@ def test_the_project_names_the_version_and_no_registry() -> None:
 def test_versions_of_distributions_are_versions(version: str) -> None:
     """Apache's numbers, and what a vendor appends."""
     assert VERSION.fullmatch(version)
-    assert Options(hadoop=version, repository=URL).repository == URL
+    assert SandboxOptions(hadoop=version, repository=URL).repository == URL
 
 
 @pytest.mark.parametrize(
@@ -48,14 +48,14 @@ def test_a_repository_is_a_folder_somewhere(url: str) -> None:
         ("https://sesame@repository.example/m", "settings.xml"),
         ("https://repository.example/m?token=sesame", "a query or a fragment"),
         ("https://repository.example/m#sesame", "a query or a fragment"),
-        ("https://repository.example/${env.sesame}", "is no URL"),
-        ("https://repository.example/<sesame>", "is no URL"),
-        ("https:///sesame", "is no URL"),
-        ("/srv/sesame", "is no URL"),
-        ("ftp://sesame/m", "is no URL"),
-        ("https://[sesame/m", "is no URL"),
-        ("https://host:sesame/m", "is no URL"),
-        ("https://host/a sesame", "is no URL"),
+        ("https://repository.example/${env.sesame}", "is not the URL"),
+        ("https://repository.example/<sesame>", "is not the URL"),
+        ("https:///sesame", "is not the URL"),
+        ("/srv/sesame", "is not the URL"),
+        ("ftp://sesame/m", "is not the URL"),
+        ("https://[sesame/m", "is not the URL"),
+        ("https://host:sesame/m", "is not the URL"),
+        ("https://host/a sesame", "is not the URL"),
     ],
 )
 def test_what_is_none_is_refused_and_not_repeated(url: str, words: str) -> None:
@@ -63,7 +63,7 @@ def test_what_is_none_is_refused_and_not_repeated(url: str, words: str) -> None:
     fault = repository_fault(url)
     assert words in fault
     with pytest.raises(ValueError, match="the repository") as caught:
-        Options(repository=url)
+        SandboxOptions(repository=url)
     done = CliRunner().invoke(sandbox, ["up", "--repository", url])
     assert done.exit_code == 2
     for said in (fault, str(caught.value), done.output):
@@ -118,9 +118,9 @@ PLACES = f"the repositories of Maven's settings, nor in {URL}"
             "the repository hadoop (http://127.0.0.1:9/m) cannot be reached: transfer failed for",
             "Check its URL, and the proxy",
         ),
-        ("a password", "nobody in without a password", "as the <server> with the id hadoop"),
+        ("a password", "requires a password", "as the <server> with the id hadoop"),
         ("a mirror", "the repository inner (https://***@inner/m) cannot be reached", "Check its"),
-        ("plain http", "Maven does not ask http://there/m: plain http is refused", "Use https"),
+        ("plain http", "Maven does not ask http://there/m: it refuses plain http", "Use https"),
     ],
 )
 def test_what_maven_says_is_put_in_words(case: str, found: str, next_step: str) -> None:

@@ -22,8 +22,8 @@ from tarn.testing.wait import until
 from tarn_plugins.cli.sandbox import hosts, jars, java, tarn_cli
 from tarn_plugins.cli.sandbox.layout import lay_out, remove, written
 from tarn_plugins.cli.sandbox.network import addresses
-from tarn_plugins.cli.sandbox.options import Options
-from tarn_plugins.cli.sandbox.processes import Process, containers, spawn
+from tarn_plugins.cli.sandbox.options import SandboxOptions
+from tarn_plugins.cli.sandbox.processes import DaemonProcess, containers, spawn
 from tarn_plugins.cli.sandbox.rest import ResourceManagers, ask
 from tarn_plugins.cli.sandbox.sandbox import Sandbox
 from tarn_plugins.cli.sandbox.shims import shims
@@ -127,7 +127,7 @@ def test_lines_that_lack_are_added_once(tmp_path: Path) -> None:
         rows = [line.split() for line in file.read_text().splitlines()]
         return next((row[0] for row in rows if name in row), None)
 
-    wanted = addresses(Options())
+    wanted = addresses(SandboxOptions())
     for _ in range(2):
         hosts.ensure(wanted, file, found)
     lines = file.read_text().splitlines()
@@ -193,7 +193,7 @@ def test_jars_are_fetched_once_and_told_of(tmp_path: Path, context: ClientContex
     ("action", "match"),
     [
         ("echo '[ERROR] no such version'; exit 1", "(?s)exit code 1.*no such version"),
-        ('mkdir "$out"', "brought no ResourceManager"),
+        ('mkdir "$out"', "did not download a ResourceManager"),
     ],
 )
 def test_what_maven_could_not_bring_is_said_and_nothing_is_kept(
@@ -210,7 +210,9 @@ def test_what_maven_could_not_bring_is_said_and_nothing_is_kept(
 def test_without_maven_the_error_says_what_to_install(context: ClientContext) -> None:
     """Or to name an installation."""
     one = attrs.evolve(context, environ={"PATH": "/nowhere"})
-    with pytest.raises(ProviderError, match=r"(?s)no mvn.*apt install maven.*--hadoop-home"):
+    with pytest.raises(
+        ProviderError, match=r"(?s)mvn is not on PATH.*apt install maven.*--hadoop-home"
+    ):
         jars.fetched("3.4.2", one)
 
 
@@ -221,7 +223,7 @@ def test_an_installation_s_jars_are_used_as_they_are(tmp_path: Path) -> None:
     for name in (MAIN, "lib/guice.jar"):
         (yarn / name).touch()
     assert [jar.name for jar in jars.installed(tmp_path)] == ["guice.jar", MAIN]
-    with pytest.raises(ProviderError, match="holds no Hadoop"):
+    with pytest.raises(ProviderError, match="does not hold a Hadoop"):
         jars.installed(yarn / "lib")
 
 
@@ -255,7 +257,7 @@ def test_a_missing_or_old_java_is_an_error_that_says_what_to_install(
 
 
 @pytest.fixture
-def sleeper(tmp_path: Path) -> Iterator[Process]:
+def sleeper(tmp_path: Path) -> Iterator[DaemonProcess]:
     environ = {"LOCAL_DIRS": f"{tmp_path}/data/nm1/local/usercache/x"}
     one = spawn(
         [sys.executable, "-c", "import signal; signal.pause()"],
@@ -268,13 +270,15 @@ def sleeper(tmp_path: Path) -> Iterator[Process]:
     one.wait(5)
 
 
-def test_a_process_is_known_again_and_its_end_noticed(tmp_path: Path, sleeper: Process) -> None:
+def test_a_process_is_known_again_and_its_end_noticed(
+    tmp_path: Path, sleeper: DaemonProcess
+) -> None:
     """By pid and start; another with the pid is not it, and gets no signal."""
     sleeper.write(tmp_path / "x.pid")
-    again = Process.read(tmp_path / "x.pid")
+    again = DaemonProcess.read(tmp_path / "x.pid")
     assert again == sleeper
     assert sleeper.alive
-    stranger = Process(sleeper.pid, sleeper.start + 1)
+    stranger = DaemonProcess(sleeper.pid, sleeper.start + 1)
     assert not stranger.alive
     stranger.send(signal.SIGKILL)
     assert not sleeper.wait(0.05)
@@ -282,10 +286,12 @@ def test_a_process_is_known_again_and_its_end_noticed(tmp_path: Path, sleeper: P
     assert sleeper.wait(5)
     assert not sleeper.alive
     assert sleeper.wait(0)
-    assert Process.read(tmp_path / "absent.pid") is None
+    assert DaemonProcess.read(tmp_path / "absent.pid") is None
 
 
-def test_containers_are_known_by_their_node_s_directories(tmp_path: Path, sleeper: Process) -> None:
+def test_containers_are_known_by_their_node_s_directories(
+    tmp_path: Path, sleeper: DaemonProcess
+) -> None:
     """Those of another sandbox are not ours."""
     # between fork and exec it shows its parent's environment
     until(lambda: containers(tmp_path / "data") == (sleeper,), 10)
@@ -297,7 +303,7 @@ def test_containers_are_known_by_their_node_s_directories(tmp_path: Path, sleepe
 
 def test_what_is_written_is_read_and_removed_and_strangers_stay(tmp_path: Path) -> None:
     """A file that somebody put there survives `down`."""
-    directory, options = tmp_path / "s", Options(nodes=2, ha=True)
+    directory, options = tmp_path / "s", SandboxOptions(nodes=2, ha=True)
     lay_out(directory, options, {"etc/a": "1"}, {"bin/b": "2"}, [tmp_path / "c.jar"])
     assert written(directory) == options
     assert os.access(directory / "bin" / "b", os.X_OK)
@@ -313,8 +319,8 @@ def test_a_directory_with_something_else_in_it_is_refused(
     """Before anything is written."""
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "thesis.txt").touch()
-    with pytest.raises(RefusedError, match="no sandbox"):
-        Sandbox(tmp_path / "full", context, Options()).up()
+    with pytest.raises(RefusedError, match="not a sandbox"):
+        Sandbox(tmp_path / "full", context, SandboxOptions()).up()
 
 
 def test_where_there_is_none_every_verb_says_so(tmp_path: Path, context: ClientContext) -> None:
@@ -327,7 +333,7 @@ def test_a_daemon_that_does_not_run_cannot_be_killed(
     tmp_path: Path, context: ClientContext
 ) -> None:
     """An unknown one is refused with the known names; `down` is idempotent."""
-    one = Sandbox(tmp_path / "s", context, Options(nodes=1))
+    one = Sandbox(tmp_path / "s", context, SandboxOptions(nodes=1))
     with pytest.raises(NotFoundError, match="does not run"):
         one.kill("nm1")
     with pytest.raises(NotFoundError, match="There are: rm, nn, dn, nm1"):
@@ -409,4 +415,4 @@ def test_the_hook_adds_one_verb_with_three_below() -> None:
     assert CliRunner().invoke(group, ["sandbox", "up", "--help"]).exit_code == 0
     wrong = CliRunner().invoke(group, ["sandbox", "up", "--hadoop", "../3"])
     assert wrong.exit_code == 2
-    assert "is no version of Hadoop" in wrong.output
+    assert "is not a version of Hadoop" in wrong.output

@@ -6,10 +6,10 @@ import pytest
 
 from tarn.errors import RefusedError
 from tarn_plugins.cli.sandbox.daemons import daemons, sockets
-from tarn_plugins.cli.sandbox.options import Options
+from tarn_plugins.cli.sandbox.options import SandboxOptions
 from tarn_plugins.cli.sandbox.sockets import check_free
 
-QUIET = Options(network=251, nodes=1)
+QUIET = SandboxOptions(network=251, nodes=1)
 """No sandbox is there."""
 
 

@@ -7,21 +7,21 @@ import pytest
 
 from tarn.errors import ConfigError
 from tarn.plain import structure
-from tarn_plugins.discovery.zookeeper import Settings, Tls
+from tarn_plugins.discovery.zookeeper import ZooKeeperSettings, ZooKeeperTlsSettings
 from tarn_plugins.discovery.zookeeper.login import login, owner
 
 
-def _read(**options: object) -> tuple[Settings | None, str]:
+def _read(**options: object) -> tuple[ZooKeeperSettings | None, str]:
     """Read them as the spec is read; return what was wrong, too."""
-    made, problems = structure(Settings, {"ensemble": "zk1:2181", **options}, "options")
+    made, problems = structure(ZooKeeperSettings, {"ensemble": "zk1:2181", **options}, "options")
     said = "; ".join(f"{p.found} {p.right} {p.next_step}" for p in problems)
     return made, said
 
 
-def _good(**options: object) -> Settings:
+def _good(**options: object) -> ZooKeeperSettings:
     made, said = _read(**options)
     assert not said
-    assert isinstance(made, Settings)
+    assert isinstance(made, ZooKeeperSettings)
     return made
 
 
@@ -35,12 +35,12 @@ def test_only_the_ensemble_must_be_given() -> None:
 def test_durations_have_units_and_files_are_a_mapping() -> None:
     """As in every other settings."""
     made = _good(session_timeout="4s", tls={"ca": "/ca.pem"}, acl=["world:anyone:cdrwa"])
-    assert (made.session_timeout_s, made.tls) == (4.0, Tls("/ca.pem"))
+    assert (made.session_timeout_s, made.tls) == (4.0, ZooKeeperTlsSettings("/ca.pem"))
 
 
 def test_without_a_ca_the_authorities_of_the_system_are_believed() -> None:
     """An empty mapping is an encrypted connection, too."""
-    assert _good(tls={}).tls == Tls()
+    assert _good(tls={}).tls == ZooKeeperTlsSettings()
 
 
 @pytest.mark.parametrize(

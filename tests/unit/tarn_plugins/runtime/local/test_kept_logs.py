@@ -28,7 +28,7 @@ def test_the_newest_that_ended_are_kept_beside_those_that_run(tmp_path: Path) ->
     assert list(logged(tmp_path)) == ["x-0001", *ids[-KEPT:]]
     assert (tmp_path / "logs" / "master.log").exists()
     assert (tmp_path / "logs" / "x-0500").exists()
-    with pytest.raises(NotFoundError, match=f"of the last {KEPT} are kept"):
+    with pytest.raises(NotFoundError, match=f"keeps the logs of the last {KEPT} instances"):
         logs_of(tmp_path, "x-0050")
 
 

@@ -7,7 +7,7 @@ import attrs
 import pytest
 
 from tarn.clock import SystemClock
-from tarn.doctor import Offered, Result, State, examine
+from tarn.doctor import CheckState, OfferedCheck, Result, examine
 from tarn.domain import ClusterSpec
 from tarn.domain.spec import ApiSpec, InstanceSpec, ReplicasSpec, ResourcesSpec, TritonSpec
 from tarn.testing.context import client_context, cluster_spec
@@ -17,7 +17,7 @@ from tarn_plugins.runtime.local.examination import shared_memory
 
 def look(directory: Path, spec: ClusterSpec) -> dict[str, Result]:
     checks = local.tarn_doctor_checks(spec, client_context(directory))
-    results = examine([Offered("local", check) for check in checks], SystemClock())
+    results = examine([OfferedCheck("local", check) for check in checks], SystemClock())
     return {result.check: result for result in results}
 
 
@@ -40,7 +40,7 @@ def test_each_thing_that_a_start_needs_is_a_check(tmp_path):
         "shared memory of this machine",
     ]
     assert found["tritonserver"].seen == str(server)
-    assert found["GPUs of this machine"].state is State.OK
+    assert found["GPUs of this machine"].state is CheckState.OK
     assert found["memory of this machine"].seen.endswith(" MiB")
 
 
@@ -79,11 +79,11 @@ def test_another_runtime_s_cluster_is_not_this_machine_s_business(tmp_path):
 @pytest.mark.parametrize(
     ("shm_mib", "initial", "free_mib", "state", "said"),
     [
-        (None, 1, 64, State.OK, "64 MiB free"),
-        (None, 1, 63, State.WARNING, "size=128m"),
-        (None, 3, 191, State.WARNING, "size=384m"),
-        (512, 2, 1024, State.OK, "1024 MiB free"),
-        (512, 2, 1023, State.WARNING, "--shm-size=2048m"),
+        (None, 1, 64, CheckState.OK, "64 MiB free"),
+        (None, 1, 63, CheckState.WARNING, "size=128m"),
+        (None, 3, 191, CheckState.WARNING, "size=384m"),
+        (512, 2, 1024, CheckState.OK, "1024 MiB free"),
+        (512, 2, 1023, CheckState.WARNING, "--shm-size=2048m"),
     ],
 )
 def test_shared_memory_must_hold_the_first_instances(shm_mib, initial, free_mib, state, said):
@@ -94,5 +94,5 @@ def test_shared_memory_must_hold_the_first_instances(shm_mib, initial, free_mib,
         replicas=ReplicasSpec(min=1, max=9, initial=initial),
     )
     looked = shared_memory(spec, free_mib << 20)
-    assert bool(looked.findings) == (state is State.WARNING)
+    assert bool(looked.findings) == (state is CheckState.WARNING)
     assert said in (looked.findings[0].next_step if looked.findings else looked.seen)

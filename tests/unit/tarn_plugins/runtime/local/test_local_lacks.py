@@ -66,7 +66,7 @@ def test_the_watcher_outlives_what_it_calls() -> None:
 
 def test_no_process_of_a_model_counts_as_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     """A look that could not be made says nothing, and the next one reads everything."""
-    children, ours = stubs.Children(), os.getppid()
+    children, ours = stubs.ChildProcesses(), os.getppid()
 
     def refuse(*_arguments: object) -> NoReturn:
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))

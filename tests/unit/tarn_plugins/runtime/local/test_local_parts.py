@@ -21,7 +21,7 @@ from tarn.errors import LaunchError
 from tarn.triton.last_words import last_error
 from tarn_plugins.runtime.local import checks, ports
 from tarn_plugins.runtime.local.checks import findings
-from tarn_plugins.runtime.local.exits import Exit, explain
+from tarn_plugins.runtime.local.exits import ProcessExit, explain
 from tarn_plugins.runtime.local.gpus import allocate, lacks, visible
 from tarn_plugins.runtime.local.ports import Ports, addresses, is_free, outward
 from tarn_plugins.runtime.local.processes import rotate, tail
@@ -69,23 +69,26 @@ OUT_OF_MEMORY = (
 @pytest.mark.parametrize(
     ("end", "reason"),
     [
-        (Exit(0), "exited with code 0"),
-        (Exit(-11), "killed by signal 11 (SIGSEGV)"),
-        (Exit(-9), "killed by signal 9 (SIGKILL), not by TARN: probably out of memory"),
-        (Exit(139), "killed by signal 11 (SIGSEGV)"),
+        (ProcessExit(0), "exited with code 0"),
+        (ProcessExit(-11), "killed by signal 11 (SIGSEGV)"),
+        (ProcessExit(-9), "killed by signal 9 (SIGKILL), not by TARN: probably out of memory"),
+        (ProcessExit(139), "killed by signal 11 (SIGSEGV)"),
         (
-            Exit(137, peak_mib=3912, machine_mib=4096, asked_mib=2048),
+            ProcessExit(137, peak_mib=3912, machine_mib=4096, asked_mib=2048),
             OUT_OF_MEMORY,
         ),
-        (Exit(None), "ended; exit status not seen, it was started by an earlier master"),
-        (Exit(0, asked=True), "stopped as asked"),
         (
-            Exit(1, asked=True),
-            "connections were still open at triton.exit_timeout; a request on them is lost",
+            ProcessExit(None),
+            "ended; its exit status is unknown, since an earlier master had started it",
+        ),
+        (ProcessExit(0, asked=True), "stopped as asked"),
+        (
+            ProcessExit(1, asked=True),
+            "connections were still open at triton.exit_timeout; requests on them are lost",
         ),
         (
-            Exit(-9, asked=True, forced=True),
-            "it did not end in time and was killed; a request in flight is lost",
+            ProcessExit(-9, asked=True, forced=True),
+            "it did not end in time and was killed; requests in flight are lost",
         ),
     ],
 )
@@ -99,8 +102,8 @@ def test_each_end_has_its_words(end, reason):
 def test_a_command_that_can_never_start_is_permanent():
     """The loader's word is final; a taken port is not."""
     loader = "/x/tritonserver: error while loading shared libraries: libb64.so.0d: cannot open"
-    assert explain(Exit(127), [loader]).permanent
-    assert not explain(Exit(1), [BIND]).permanent
+    assert explain(ProcessExit(127), [loader]).permanent
+    assert not explain(ProcessExit(1), [BIND]).permanent
 
 
 def test_a_taken_port_gives_the_next_one():

@@ -12,11 +12,11 @@ import attrs
 import pytest
 from local_stage import Stage, eventually, fact
 
-from tarn.domain import Asked, Ended, Endpoint, Running
+from tarn.domain import Ended, Endpoint, Pending, Running
 from tarn.errors import Superseded
 from tarn_plugins.runtime.local import runtime as module
 from tarn_plugins.runtime.local.procfs import processes_of, start_ticks
-from tarn_plugins.runtime.local.records import Record, Records
+from tarn_plugins.runtime.local.records import ProcessRecord, Records
 
 ID = "echo-0001"
 
@@ -172,7 +172,7 @@ def test_an_instance_without_a_free_gpu_waits_and_says_for_what(stage):
     """Never the same GPU twice; the wait is a fact with words."""
     runtime = stage.fake_master(gpus=("GPU-a", "GPU-b"), each=2)
     runtime.apply(stage.wish(ID, "echo-0002"))
-    assert fact(runtime, "echo-0002", Asked).waits_for == (
+    assert fact(runtime, "echo-0002", Pending).waits_for == (
         f"needs 2 GPUs; 0 of 2 free ({ID} has 2)"
     )
     environ = Path(f"/proc/{fact(runtime, ID, Running).container_id}/environ")
@@ -187,7 +187,7 @@ def test_stopping_one_that_waits_cancels_it(stage):
     """What never started ends at once, as asked."""
     runtime = stage.fake_master(gpus=(), each=1)
     runtime.apply(stage.wish(ID))
-    assert fact(runtime, ID, Asked) is not None
+    assert fact(runtime, ID, Pending) is not None
     runtime.apply(stage.wish(stop=(ID,)))
     assert fact(runtime, ID, Ended).exit.expected
 
@@ -245,7 +245,7 @@ def test_one_that_died_unwatched_is_told_as_ended(stage):
     )
     second = stage.fake_master()
     ended = fact(second, "echo-0009", Ended)
-    assert "not seen" in ended.exit.reason
+    assert "exit status is unknown" in ended.exit.reason
     assert fact(second, ID, Running) is not None
 
 
@@ -285,7 +285,7 @@ def test_a_fixed_port_that_another_program_holds_is_told(stage):
 
 @pytest.mark.parametrize(
     ("number", "said"),
-    [(errno.EIO, Ended), (errno.EMFILE, Asked)],
+    [(errno.EIO, Ended), (errno.EMFILE, Pending)],
 )
 def test_a_start_that_cannot_be_watched_leaves_no_process(stage, monkeypatch, number, said):
     """It failed, or waits for what this machine lacks; nobody would ever see its end."""
@@ -341,7 +341,7 @@ def test_a_token_named_by_the_environment_does_not_reach_triton(stage):
 def test_records_survive_a_damaged_neighbour(tmp_path):
     """A file that cannot be read is named, and costs no other."""
     records = Records(tmp_path / "instances")
-    record = Record("a-0001", "h", Endpoint("h", 1, 2, 3), "p", 1.0, 2.0, ("GPU-a",))
+    record = ProcessRecord("a-0001", "h", Endpoint("h", 1, 2, 3), "p", 1.0, 2.0, ("GPU-a",))
     records.write(record)
     (tmp_path / "instances" / "a-0002.json").write_text("{")
     assert records.read() == ((record,), ("a-0002.json",))

@@ -72,9 +72,9 @@ def test_a_submit_that_cannot_write_leaves_nothing(tmp_path: Path, room: int) ->
     ("number", "words"),
     [
         (errno.ENOSPC, "no space is left on the disk, "),
-        (errno.EDQUOT, "this user's quota of the disk is used up"),
+        (errno.EDQUOT, "this user's disk quota is used up"),
         (errno.EFBIG, "this process may not write a longer file ("),
-        (errno.EROFS, "the file system may only be read"),
+        (errno.EROFS, "the file system is read-only"),
     ],
 )
 def test_every_verb_says_what_it_lacks(

@@ -5,7 +5,7 @@ from pathlib import Path
 import attrs
 
 from tarn.errors import NotFoundError, ProviderError, RefusedError
-from tarn_plugins.runtime.yarn.wire import FileEntry
+from tarn_plugins.runtime.yarn.messages import FileEntry
 
 
 @attrs.define

@@ -9,10 +9,10 @@ from tarn.domain.spec import InstanceSpec, MasterSpec, PlacementSpec, ReplicasSp
 from tarn.errors import LaunchError
 from tarn.testing.context import cluster_spec
 from tarn_plugins.runtime.yarn.client import checks
-from tarn_plugins.runtime.yarn.client.checks import Land, Queue
-from tarn_plugins.runtime.yarn.client.land import Node
+from tarn_plugins.runtime.yarn.client.checks import Queue, YarnOverview
+from tarn_plugins.runtime.yarn.client.overview import YarnNode
 
-LAND = Land(
+LAND = YarnOverview(
     user="ann",
     queues=(
         Queue("root.default"),
@@ -28,9 +28,12 @@ SPEC = cluster_spec()
 
 
 def found(
-    spec: ClusterSpec = SPEC, queue: str = "default", python: str = "/opt/python", land: Land = LAND
+    spec: ClusterSpec = SPEC,
+    queue: str = "default",
+    python: str = "/opt/python",
+    overview: YarnOverview = LAND,
 ):
-    return list(checks.findings(spec, queue, python, land))
+    return list(checks.findings(spec, queue, python, overview))
 
 
 def resources(**parts: object) -> ClusterSpec:
@@ -70,15 +73,17 @@ def test_what_yarn_would_never_grant_is_refused(spec: ClusterSpec, code: str, wo
 
 def test_fewer_nodes_than_instances_is_said_at_submission() -> None:
     """Each node gets one: the fourth would wait for ever. Without the spread there is room."""
-    nodes = tuple(Node(f"n{i}", total={"memory-mb": 8192, "vcores": 16}) for i in range(3))
-    land = attrs.evolve(LAND, nodes=nodes)
+    nodes = tuple(YarnNode(f"n{i}", total={"memory-mb": 8192, "vcores": 16}) for i in range(3))
+    overview = attrs.evolve(LAND, nodes=nodes)
     four = attrs.evolve(SPEC, replicas=ReplicasSpec(min=4, max=4))
-    (finding,) = found(four, land=land)
+    (finding,) = found(four, overview=overview)
     assert (finding.code, finding.fatal) == ("TARN-3144", False)
     assert finding.where == "replicas.min = 4"
     assert finding.found == "only 3 nodes can hold an instance, and each gets one: n0, n1, n2"
-    assert found(attrs.evolve(four, placement=PlacementSpec(spread="none")), land=land) == []
-    assert found(attrs.evolve(SPEC, replicas=ReplicasSpec(min=3, max=4)), land=land) == []
+    assert (
+        found(attrs.evolve(four, placement=PlacementSpec(spread="none")), overview=overview) == []
+    )
+    assert found(attrs.evolve(SPEC, replicas=ReplicasSpec(min=3, max=4)), overview=overview) == []
 
 
 def test_a_label_that_the_queue_may_not_use() -> None:
@@ -90,8 +95,10 @@ def test_a_label_that_the_queue_may_not_use() -> None:
 
 def test_notes_are_not_fatal() -> None:
     """What works with less is said, and the start goes on."""
-    land = attrs.evolve(LAND, am_max_attempts=2, placement="plain", placement_reason="disabled")
-    assert {(f.code, f.fatal) for f in found(land=land, python="/home/ann/venv/bin/python")} == {
+    overview = attrs.evolve(LAND, am_max_attempts=2, placement="plain", placement_reason="disabled")
+    assert {
+        (f.code, f.fatal) for f in found(overview=overview, python="/home/ann/venv/bin/python")
+    } == {
         ("TARN-3137", False),
         ("TARN-3139", False),
         ("TARN-3140", False),
@@ -100,8 +107,8 @@ def test_notes_are_not_fatal() -> None:
 
 def test_a_relative_interpreter_and_a_staging_that_is_not_writable() -> None:
     """Both findings come at once, and both are fatal."""
-    land = attrs.evolve(LAND, staging="/x", staging_problem="cannot be written")
-    assert [(f.code, f.fatal) for f in found(python="python3", land=land)] == [
+    overview = attrs.evolve(LAND, staging="/x", staging_problem="cannot be written")
+    assert [(f.code, f.fatal) for f in found(python="python3", overview=overview)] == [
         ("TARN-3138", True),
         ("TARN-3139", True),
     ]

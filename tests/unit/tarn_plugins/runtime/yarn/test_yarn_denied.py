@@ -4,7 +4,7 @@ import pytest
 
 from tarn_plugins.runtime.yarn.denied import opening
 from tarn_plugins.runtime.yarn.master.exits import explain
-from tarn_plugins.runtime.yarn.wire import Completed
+from tarn_plugins.runtime.yarn.messages import Completed
 
 SAID = (
     "AccessControlException: Permission denied: user={user}, access={access}, "

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tarn.domain.codes import CODES
 from tarn_plugins.runtime.yarn.master.docker_failures import ROWS, docker_failure
 from tarn_plugins.runtime.yarn.master.exits import explain
-from tarn_plugins.runtime.yarn.wire import Completed
+from tarn_plugins.runtime.yarn.messages import Completed
 
 BEGIN = "[2026-11-28 14:00:00.000]Exception from container-launch.\nContainer id: container_1_1_1\n"
 END = (

@@ -10,7 +10,7 @@ from tarn.testing.context import cluster_spec
 from tarn.triton.lint import Stubs
 from tarn_plugins.runtime.yarn import Docker
 from tarn_plugins.runtime.yarn.client import container_checks
-from tarn_plugins.runtime.yarn.client.checks import Land
+from tarn_plugins.runtime.yarn.client.checks import YarnOverview
 from tarn_plugins.runtime.yarn.launch.docker_rules import mount, notes, own_ports, problems
 
 HDFS, PATH = "hdfs://nn/models", "/mnt/models"
@@ -71,9 +71,9 @@ def test_every_error_is_said_at_once():
     [
         (("/a:/x:ro", "/b:/x/:rw"), HDFS, "has '/x' twice"),
         (("/a:/x/../x:ro", "/b:/x:rw"), HDFS, "has '/x' twice"),
-        (("nope:/x:ro",), HDFS, "no absolute path"),
-        (("/a:/models:ro",), HDFS, "which YARN brings"),
-        (("/a:/models/b:ro",), HDFS, "which YARN brings"),
+        (("nope:/x:ro",), HDFS, "not an absolute path"),
+        (("/a:/models:ro",), HDFS, "which YARN mounts"),
+        (("/a:/models/b:ro",), HDFS, "which YARN mounts"),
         (("/a:/dev/shm:rw",), PATH, "shared memory"),
         (("/a:/b:wo",), PATH, "has '/a:/b:wo'"),
         (("/etc",), PATH, "has '/etc'"),
@@ -173,8 +173,10 @@ def test_a_check_says_all_of_it_without_yarn():
     stubs = (Stubs("ocr", fixed=100),)
     told = [
         finding.where
-        for finding in container_checks.findings(spec, Docker(network="none"), Land(), stubs)
+        for finding in container_checks.findings(
+            spec, Docker(network="none"), YarnOverview(), stubs
+        )
     ]
     assert "runtime.options.docker.network" in told
     assert sum("instance.resources" in where for where in told) == 3
-    assert list(container_checks.findings(cluster_spec(), Docker(), Land())) == []
+    assert list(container_checks.findings(cluster_spec(), Docker(), YarnOverview())) == []

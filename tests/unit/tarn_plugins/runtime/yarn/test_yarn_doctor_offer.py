@@ -7,23 +7,25 @@ from typing import Any
 import attrs
 import pytest
 
-from tarn.doctor import Offered, Result, State, examine
+from tarn.doctor import CheckState, OfferedCheck, Result, examine
 from tarn.domain import ClusterSpec
 from tarn.domain.spec import Choice, ModelsSpec
 from tarn.errors import LaunchError, TarnError, TimedOutError
 from tarn.interfaces import Finding
 from tarn.testing.context import client_context, cluster_spec
 from tarn_plugins.runtime.yarn import tarn_doctor_checks
-from tarn_plugins.runtime.yarn.client.land import Land, Node, Queue
+from tarn_plugins.runtime.yarn.client.overview import Queue, YarnNode, YarnOverview
 from tarn_plugins.runtime.yarn.doctor import offer
-from tarn_plugins.runtime.yarn.doctor.survey import Client, Hdfs, Survey
+from tarn_plugins.runtime.yarn.doctor.survey import Client, HdfsSurvey, Survey
 
 YARN = attrs.evolve(cluster_spec(), runtime=Choice("yarn", {"docker": None}))
-LAND = Land("ann", (Queue("root.default"),), {"memory-mb": 8192}, nodes=(Node("n"),))
-SEEN = Survey(client=Client("ann", "3.4.2"), land=LAND, hdfs=Hdfs("hdfs://nn/x", free=2**40))
+LAND = YarnOverview("ann", (Queue("root.default"),), {"memory-mb": 8192}, nodes=(YarnNode("n"),))
+SEEN = Survey(
+    client=Client("ann", "3.4.2"), overview=LAND, hdfs=HdfsSurvey("hdfs://nn/x", free=2**40)
+)
 
 
-class FakeDoor:
+class FakeHadoop:
     """Answers once it is let; counts who asked."""
 
     def __init__(self, answer: Survey | TarnError) -> None:
@@ -41,20 +43,20 @@ class FakeDoor:
         return attrs.asdict(self.answer)
 
 
-def results(tmp_path: Path, door: FakeDoor, spec: ClusterSpec = YARN) -> dict[str, Result]:
+def results(tmp_path: Path, hadoop: FakeHadoop, spec: ClusterSpec = YARN) -> dict[str, Result]:
     context = client_context(tmp_path)
-    offered = [Offered("yarn", check) for check in offer.checks(spec, context, door)]
+    offered = [OfferedCheck("yarn", check) for check in offer.checks(spec, context, hadoop)]
     return {one.check: one for one in examine(offered, context.clock)}
 
 
 def test_everything_is_asked_once(tmp_path: Path) -> None:
     """Thirty checks on eight threads share one look, and what they see is a survey."""
-    door = FakeDoor(SEEN)
-    found = results(tmp_path, door)
-    assert door.asked == [{"repository": None, "serve": [], "copied": None, "python": ""}]
+    hadoop = FakeHadoop(SEEN)
+    found = results(tmp_path, hadoop)
+    assert hadoop.asked == [{"repository": None, "serve": [], "copied": None, "python": ""}]
     assert found["YARN user"].seen == "ann, by name only (no Kerberos)"
-    assert found["YARN queue"].state is State.OK
-    assert found["time to end"].state is State.UNKNOWN
+    assert found["YARN queue"].state is CheckState.OK
+    assert found["time to end"].state is CheckState.UNKNOWN
 
 
 @pytest.mark.parametrize(
@@ -69,9 +71,9 @@ def test_everything_is_asked_once(tmp_path: Path) -> None:
 )
 def test_what_keeps_the_look_is_told_by_one_check(tmp_path: Path, code: str, teller: str) -> None:
     """Thirty times the same error would hide it; all others name the one."""
-    door = FakeDoor(LaunchError("yarn", "so it is", code=code, next_step="do this"))
-    found = results(tmp_path, door)
-    assert len(door.asked) == 1
+    hadoop = FakeHadoop(LaunchError("yarn", "so it is", code=code, next_step="do this"))
+    found = results(tmp_path, hadoop)
+    assert len(hadoop.asked) == 1
     assert {name for name, one in found.items() if one.findings} == {teller}
     assert found[teller].findings[0].next_step == "do this"
     others = [one for name, one in found.items() if name != teller]
@@ -80,16 +82,18 @@ def test_what_keeps_the_look_is_told_by_one_check(tmp_path: Path, code: str, tel
 
 def test_a_silence_is_a_finding_too(tmp_path: Path) -> None:
     """The child was killed: YARN's answer never came."""
-    found = results(tmp_path, FakeDoor(TimedOutError("YARN gave no answer", next_step="Is it up?")))
-    assert found["YARN connection"].state is State.ERROR
+    found = results(
+        tmp_path, FakeHadoop(TimedOutError("YARN gave no answer", next_step="Is it up?"))
+    )
+    assert found["YARN connection"].state is CheckState.ERROR
 
 
 def test_hdfs_is_seen_where_yarn_is_silent(tmp_path: Path) -> None:
     """Each tells for itself; what needs YARN says where to read why."""
     failure = Finding("TARN-3130", "yarn", "is silent", "start it")
-    found = results(tmp_path, FakeDoor(attrs.evolve(SEEN, land=None, failure=failure)))
-    assert found["YARN connection"].state is State.ERROR
-    assert found["free space of HDFS"].state is State.OK
+    found = results(tmp_path, FakeHadoop(attrs.evolve(SEEN, overview=None, failure=failure)))
+    assert found["YARN connection"].state is CheckState.ERROR
+    assert found["free space of HDFS"].state is CheckState.OK
     assert found["largest container"].seen == "not looked at: see 'YARN connection'"
 
 
@@ -101,18 +105,18 @@ def test_what_the_spec_decides_is_asked_for(tmp_path: Path) -> None:
         models=ModelsSpec("hdfs:///models", ("echo",)),
         runtime=Choice("yarn", options),
     )
-    door = FakeDoor(SEEN)
-    assert "models on Hadoop" in results(tmp_path, door, spec)
-    assert door.asked[0] == {
+    hadoop = FakeHadoop(SEEN)
+    assert "models on Hadoop" in results(tmp_path, hadoop, spec)
+    assert hadoop.asked[0] == {
         "repository": "hdfs:///models",
         "serve": ["echo"],
         "copied": None,
         "python": "hdfs:///env/tarn.tar.gz",
     }
     local = attrs.evolve(YARN, models=ModelsSpec("file:///srv/models"))
-    door = FakeDoor(SEEN)
-    assert "models on Hadoop" not in results(tmp_path, door, local)
-    assert door.asked[0]["copied"] == "/srv/models"
+    hadoop = FakeHadoop(SEEN)
+    assert "models on Hadoop" not in results(tmp_path, hadoop, local)
+    assert hadoop.asked[0]["copied"] == "/srv/models"
 
 
 def test_only_where_the_runtime_is_yarn(tmp_path: Path) -> None:

@@ -10,31 +10,37 @@ from hypothesis import strategies as st
 
 from tarn.clock import Skew
 from tarn.domain.codes import CODES
-from tarn.interfaces import Finding, Looked
+from tarn.interfaces import CheckResult, Finding
 from tarn.plain import structure
 from tarn.testing.context import cluster_spec
-from tarn_plugins.runtime.yarn import Docker, Settings
-from tarn_plugins.runtime.yarn.client.land import Land, Node, Queue, listed, shown
+from tarn_plugins.runtime.yarn import Docker, YarnSettings
+from tarn_plugins.runtime.yarn.client.overview import (
+    Queue,
+    YarnNode,
+    YarnOverview,
+    amounts_text,
+    listed,
+)
 from tarn_plugins.runtime.yarn.doctor.case import Case, NotSeen
 from tarn_plugins.runtime.yarn.doctor.rules import RULES
 from tarn_plugins.runtime.yarn.doctor.survey import (
     Client,
-    Hdfs,
+    HdfsSurvey,
     NodeSettings,
     Partition,
     QueueFacts,
     Quota,
-    ResourceManager,
+    ResourceManagerSurvey,
     Scheduler,
     Survey,
 )
 
 GIB = 2**30
 SIZE = {"memory-mb": 65536, "vcores": 32, "yarn.io/gpu": 4}
-NODES = tuple(Node(f"n{i}", label="" if i < 3 else "gpu", total=SIZE) for i in range(6))
+NODES = tuple(YarnNode(f"n{i}", label="" if i < 3 else "gpu", total=SIZE) for i in range(6))
 WHOLE = {kind: 3 * amount for kind, amount in SIZE.items()}
 PART = Partition("", WHOLE, WHOLE, {}, {"memory-mb": 20000, "vcores": 9}, {})
-LAND = Land(
+LAND = YarnOverview(
     user="ann",
     queues=(Queue("root.default"), Queue("root.ops", may_submit=False), Queue("root.off", False)),
     maximum=SIZE,
@@ -70,13 +76,15 @@ QUEUE = QueueFacts(
     max_lifetime_s=-1,
     default_lifetime_s=-1,
 )
-HDFS = Hdfs("hdfs://nn/user/ann/.tarn", existing="hdfs://nn/user/ann", block=3 * 2**27, free=GIB)
+HDFS = HdfsSurvey(
+    "hdfs://nn/user/ann/.tarn", existing="hdfs://nn/user/ann", block=3 * 2**27, free=GIB
+)
 GOOD = Survey(
     client=Client("ann", "3.4.2", "17.0.1", "/java", kerberos=True, token_life_s=604800.0),
-    land=LAND,
+    overview=LAND,
     resource_managers=(
-        ResourceManager("http://rm1:8088", "ACTIVE", "3.4.2", Skew(-0.5, 0.5)),
-        ResourceManager("http://rm2:8088", "STANDBY", "3.4.2", Skew(-0.5, 0.5)),
+        ResourceManagerSurvey("http://rm1:8088", "ACTIVE", "3.4.2", Skew(-0.5, 0.5)),
+        ResourceManagerSurvey("http://rm2:8088", "STANDBY", "3.4.2", Skew(-0.5, 0.5)),
     ),
     properties=PROPERTIES,
     scheduler=Scheduler("capacity", True, (QUEUE,)),
@@ -90,7 +98,7 @@ Change = Callable[[Survey], Survey]
 def case(
     survey: Survey = GOOD,
     spec: dict[str, Any] | None = None,
-    settings: Settings = Settings(),  # noqa: B008 (a value)
+    settings: YarnSettings = YarnSettings(),  # noqa: B008 (a value)
     python: str = "/opt/python",
 ) -> Case:
     whole = {"name": "x", "models": {"repository": "hdfs:///models"}, **(spec or {})}
@@ -99,7 +107,7 @@ def case(
     return Case(made, settings, python, survey)
 
 
-def look(name: str, asked: Case) -> Looked:
+def look(name: str, asked: Case) -> CheckResult:
     (rule,) = [rule for rule in RULES if rule.name == name]
     return rule.look(asked)
 
@@ -131,8 +139,8 @@ def part(**parts: Any) -> Change:
     return queue(partitions=(attrs.evolve(PART, **parts),))
 
 
-def land(**parts: Any) -> Change:
-    return lambda survey: attrs.evolve(survey, land=attrs.evolve(LAND, **parts))
+def overview(**parts: Any) -> Change:
+    return lambda survey: attrs.evolve(survey, overview=attrs.evolve(LAND, **parts))
 
 
 def hdfs(**parts: Any) -> Change:
@@ -167,14 +175,14 @@ BAD: tuple[tuple[str, str, str, Change, dict[str, Any]], ...] = (
         "YARN connection",
         "TARN-3142",
         "Start that ResourceManager",
-        survey(resource_managers=(ResourceManager("http://rm1:8088", problem="is silent"),)),
+        survey(resource_managers=(ResourceManagerSurvey("http://rm1:8088", problem="is silent"),)),
         {},
     ),
     (
         "YARN connection",
         "TARN-3142",
         "getAllServiceState",
-        survey(resource_managers=(ResourceManager("http://rm1:8088", "STANDBY"),)),
+        survey(resource_managers=(ResourceManagerSurvey("http://rm1:8088", "STANDBY"),)),
         {},
     ),
     (
@@ -188,7 +196,7 @@ BAD: tuple[tuple[str, str, str, Change, dict[str, Any]], ...] = (
         "Hadoop versions",
         "TARN-3172",
         "runtime.options.hadoop_home",
-        survey(resource_managers=(ResourceManager("http://rm1:8088", "ACTIVE", "4.0.0"),)),
+        survey(resource_managers=(ResourceManagerSurvey("http://rm1:8088", "ACTIVE", "4.0.0"),)),
         {},
     ),
     ("clocks of YARN and HDFS", "TARN-3603", "NTP", survey(name_node_clock=Skew(400, 401)), {}),
@@ -199,12 +207,12 @@ BAD: tuple[tuple[str, str, str, Change, dict[str, Any]], ...] = (
         survey(properties={}),
         {},
     ),
-    ("attempts of a master", "TARN-3137", "max-attempts) = 10", land(am_max_attempts=2), {}),
+    ("attempts of a master", "TARN-3137", "max-attempts) = 10", overview(am_max_attempts=2), {}),
     (
         "placement constraints",
         "TARN-3140",
         f"handler = scheduler {RM_SITE}",
-        land(placement="plain", placement_reason="disabled"),
+        overview(placement="plain", placement_reason="disabled"),
         {},
     ),
     (
@@ -232,42 +240,48 @@ BAD: tuple[tuple[str, str, str, Change, dict[str, Any]], ...] = (
         "resource types",
         "TARN-3135",
         "resource-types.xml",
-        land(),
+        overview(),
         resources(gpus=1, gpu_resource="x/y"),
     ),
     (
         "resource types",
         "TARN-3135",
         "yarn.io/gpu.maximum-allocation = 4 or more",
-        land(maximum={**SIZE, "yarn.io/gpu": 2}),
+        overview(maximum={**SIZE, "yarn.io/gpu": 2}),
         resources(gpus=4),
     ),
     (
         "largest container",
         "TARN-3134",
         "yarn.scheduler.maximum-allocation-mb = 32768 or more",
-        land(maximum={**SIZE, "memory-mb": 8192}),
+        overview(maximum={**SIZE, "memory-mb": 8192}),
         resources(memory="32GiB"),
     ),
-    ("nodes for an instance", "TARN-3144", "nodes with more", land(), FOUR_RANKS),
+    ("nodes for an instance", "TARN-3144", "nodes with more", overview(), FOUR_RANKS),
     (
         "nodes for an instance",
         "TARN-3144",
         "placement.spread = none",
-        land(),
+        overview(),
         {"replicas": {"min": 4}},
     ),
     (
         "nodes for an instance",
         "TARN-3144",
         "Start the NodeManagers",
-        land(nodes=(Node("n0", "LOST"), Node("n1", "UNHEALTHY"))),
+        overview(nodes=(YarnNode("n0", "LOST"), YarnNode("n1", "UNHEALTHY"))),
         {},
     ),
-    ("health of the nodes", "TARN-3170", "Start its NodeManager", land(nodes=MOSTLY_LOST), {}),
-    ("node labels", "TARN-3136", "default partition", land(), {"placement": {"node_label": "no"}}),
-    ("node labels", "TARN-3165", "HOST=empty", land(), {"placement": {"node_label": "empty"}}),
-    ("node labels", "TARN-3165", "HOST=empty", land(), {"master": {"node_label": "empty"}}),
+    ("health of the nodes", "TARN-3170", "Start its NodeManager", overview(nodes=MOSTLY_LOST), {}),
+    (
+        "node labels",
+        "TARN-3136",
+        "default partition",
+        overview(),
+        {"placement": {"node_label": "no"}},
+    ),
+    ("node labels", "TARN-3165", "HOST=empty", overview(), {"placement": {"node_label": "empty"}}),
+    ("node labels", "TARN-3165", "HOST=empty", overview(), {"master": {"node_label": "empty"}}),
     (
         "room in the queue",
         "TARN-3145",
@@ -429,7 +443,7 @@ def test_every_rule_that_can_find_something_was_made_to() -> None:
 @pytest.mark.parametrize("queue_name", ["ops", "root.off", "nope"])
 def test_a_queue_that_is_not_open(queue_name: str) -> None:
     """Closed to the user, stopped, or missing."""
-    looked = look("YARN queue", case(settings=Settings(queue=queue_name)))
+    looked = look("YARN queue", case(settings=YarnSettings(queue=queue_name)))
     (finding,) = looked.findings
     assert finding.code == "TARN-3133"
     assert "root.default" in finding.next_step
@@ -448,7 +462,7 @@ def test_an_interpreter_here_and_a_packed_one() -> None:
 def test_what_no_node_has_is_no_matter_of_a_property() -> None:
     """Raising the largest container would not help: the nodes are listed, and said once."""
     few = attrs.evolve(LAND, nodes=SMALL_NODES, maximum={**SIZE, "yarn.io/gpu": 1})
-    asked = case(attrs.evolve(GOOD, land=few), resources(gpus=2))
+    asked = case(attrs.evolve(GOOD, overview=few), resources(gpus=2))
     assert look("resource types", asked).findings == ()
     (finding,) = look("nodes for an instance", asked).findings
     assert "n0 has 65536 MiB, 32 vcores, 1 yarn.io/gpu" in finding.found
@@ -465,14 +479,14 @@ def test_ranks_are_told_with_the_nodes() -> None:
 def test_a_partition_that_lends_its_nodes_counts() -> None:
     """Nodes of a shared partition take what asks for no label."""
     lending = attrs.evolve(LAND, lent=("gpu",))
-    asked = case(attrs.evolve(GOOD, land=lending), {"replicas": {"min": 6}})
+    asked = case(attrs.evolve(GOOD, overview=lending), {"replicas": {"min": 6}})
     assert look("nodes for an instance", asked).findings == ()
 
 
 def test_the_label_of_the_queue_counts_where_none_is_asked() -> None:
     """YARN puts it on whatever names no label."""
     queues = (Queue("root.default", default_label="empty"),)
-    asked = case(attrs.evolve(GOOD, land=attrs.evolve(LAND, queues=queues)))
+    asked = case(attrs.evolve(GOOD, overview=attrs.evolve(LAND, queues=queues)))
     assert look("nodes for an instance", asked).seen.startswith("0 nodes")
 
 
@@ -509,15 +523,15 @@ def test_a_keytab_renews_what_a_ticket_lets_end() -> None:
 
 def test_many_nodes_have_a_note() -> None:
     """Placement constraints slow a large YARN down; nothing is wrong with it."""
-    many = attrs.evolve(LAND, nodes=tuple(Node(f"n{i}", total=SIZE) for i in range(1001)))
-    looked = look("placement constraints", case(attrs.evolve(GOOD, land=many)))
+    many = attrs.evolve(LAND, nodes=tuple(YarnNode(f"n{i}", total=SIZE) for i in range(1001)))
+    looked = look("placement constraints", case(attrs.evolve(GOOD, overview=many)))
     assert "1001 nodes" in looked.seen
     assert looked.findings == ()
 
 
 def test_what_docker_asks_for_beside() -> None:
     """Privileged containers and delayed removal are allowed by properties of their own."""
-    options = Settings(docker=Docker(privileged=True, delayed_removal=True))
+    options = YarnSettings(docker=Docker(privileged=True, delayed_removal=True))
     fixes = [one.next_step for one in look("Docker on the nodes", case(settings=options)).findings]
     assert any("docker.privileged-containers.allowed = true" in fix for fix in fixes)
     assert any("docker.delayed-removal.allowed = true" in fix for fix in fixes)
@@ -537,12 +551,12 @@ def test_what_was_not_seen_is_said(rule: Any) -> None:
     assert not looked.seen.endswith(".")
 
 
-def seen(rule: Any, asked: Case) -> Looked:
+def seen(rule: Any, asked: Case) -> CheckResult:
     """Return what a rule says, as doctor shows it."""
     try:
         return rule.look(asked)
     except NotSeen as unseen:
-        return Looked(str(unseen), known=False)
+        return CheckResult(str(unseen), known=False)
 
 
 amounts = st.dictionaries(
@@ -556,8 +570,8 @@ def test_a_node_is_found_wanting_exactly_when_it_is(
 ) -> None:
     """An ask is refused for the nodes if, and only if, no node has all of it."""
     maximum = dict.fromkeys(SIZE, 2**40)
-    nodes = (Node("n", total=have), Node("away", "LOST", total=maximum))
-    yarn = attrs.evolve(GOOD, land=attrs.evolve(LAND, nodes=nodes, maximum=maximum))
+    nodes = (YarnNode("n", total=have), YarnNode("away", "LOST", total=maximum))
+    yarn = attrs.evolve(GOOD, overview=attrs.evolve(LAND, nodes=nodes, maximum=maximum))
     asked = case(yarn, {**resources(memory=f"{memory}MiB", gpus=gpus, vcores=1)})
     fits = (
         have.get("memory-mb", 0) >= memory
@@ -602,6 +616,6 @@ def test_lists_are_short_and_count_the_rest(words: list[str], most: int) -> None
 @given(amounts)
 def test_amounts_are_shown_without_what_is_nothing(some: dict[str, int]) -> None:
     """Memory first; never an empty text."""
-    text = shown(some)
+    text = amounts_text(some)
     assert text
     assert all(str(amount) in text for amount in some.values() if amount)

@@ -18,18 +18,18 @@ from tarn.interfaces import ClientContext, Finding, Paths, Staged
 from tarn.java import java_home
 from tarn.testing.context import cluster_spec
 from tarn_plugins.cli.pack import archive
-from tarn_plugins.runtime.yarn import Docker, Settings, environment
+from tarn_plugins.runtime.yarn import Docker, YarnSettings, environment
 from tarn_plugins.runtime.yarn.client import packed
-from tarn_plugins.runtime.yarn.client.checks import Land
+from tarn_plugins.runtime.yarn.client.checks import YarnOverview
 from tarn_plugins.runtime.yarn.client.deployer import YarnDeployer
-from tarn_plugins.runtime.yarn.client.reports import Report
+from tarn_plugins.runtime.yarn.client.reports import ApplicationReport
 from tarn_plugins.runtime.yarn.doctor.survey import Survey
 from tarn_plugins.runtime.yarn.environment import ABOUT, DIRECTORY, INTERPRETER
 from tarn_plugins.runtime.yarn.launch.launch_file import encode
 from tarn_plugins.runtime.yarn.launch.launcher import StagedLauncher
 from tarn_plugins.runtime.yarn.launch.run_script import LAUNCH, RUN, SCRIPT
 from tarn_plugins.runtime.yarn.layout import Layout
-from tarn_plugins.runtime.yarn.wire import FileEntry, Record
+from tarn_plugins.runtime.yarn.messages import ContainerRecord, FileEntry
 
 CONTAINER = "container_e02_1700000000000_0001_02_000003"
 STAGING = "hdfs://nn/user/a/.tarn"
@@ -214,7 +214,7 @@ def test_a_packed_java_goes_before_the_node_s(tmp_path):
     (tmp_path / "jre" / "bin" / "java").touch()
     assert java_home(environ, None, str(tmp_path)) == str(tmp_path / "jre")
     assert java_home(environ, "/set", str(tmp_path)) == "/set"
-    assert attrs.asdict(environment.About("1", "3.11")) == {"tarn": "1", "python": "3.11"}
+    assert attrs.asdict(environment.ArchiveManifest("1", "3.11")) == {"tarn": "1", "python": "3.11"}
 
 
 # -- the client and the master
@@ -231,25 +231,27 @@ class Door:
         return self.answers[question]
 
 
-def deployer(door, python, tmp_path):
+def deployer(hadoop, python, tmp_path):
     context = ClientContext(SystemClock(), {}, Paths(tmp_path / "home", tmp_path / "cache"))
-    return YarnDeployer(Settings(python=python), context, door)
+    return YarnDeployer(YarnSettings(python=python), context, hadoop)
 
 
 def test_a_start_names_the_archive_and_its_interpreter(local, tmp_path):
     """The copy of it gets the time that its size wants; so does the master's first word."""
     uri = "hdfs://nn/s/.environments/d.tar.gz"
-    running = attrs.asdict(Report("application_1_1", "RUNNING", host="n", port=1, submitted_ms=1))
-    door = Door(
+    running = attrs.asdict(
+        ApplicationReport("application_1_1", "RUNNING", host="n", port=1, submitted_ms=1)
+    )
+    hadoop = Door(
         bring_environment={"uri": uri, "bytes": 10},
         submit={"application_id": "application_1_1", "notes": []},
         report=running,
     )
-    deployer(door, str(local), tmp_path).submit(
+    deployer(hadoop, str(local), tmp_path).submit(
         cluster_spec("packed"), Staged("hdfs://nn/m", "localize"), {}
     )
-    assert door.asked["bring_environment"][1] == {"python": str(local)}
-    order = door.asked["submit"][1]
+    assert hadoop.asked["bring_environment"][1] == {"python": str(local)}
+    order = hadoop.asked["submit"][1]
     assert (order["python"], order["environment"]) == (INTERPRETER, uri)
     assert order["argv"][0] == INTERPRETER
     assert order["file_systems"] == ["hdfs://nn/m", uri]
@@ -259,10 +261,10 @@ def test_a_check_looks_at_the_archive(local, tmp_path):
     """With what else YARN has against the spec."""
     finding = attrs.asdict(Finding("TARN-3193", "w", "f", "n"))
     survey = attrs.asdict(Survey())
-    door = Door(land=attrs.asdict(Land()), environment=[finding], survey=survey)
-    found = deployer(door, str(local), tmp_path).check(cluster_spec("packed"))
+    hadoop = Door(overview=attrs.asdict(YarnOverview()), environment=[finding], survey=survey)
+    found = deployer(hadoop, str(local), tmp_path).check(cluster_spec("packed"))
     assert [one.code for one in found] == ["TARN-3193"]
-    assert door.asked["environment"][1] == {"python": str(local)}
+    assert hadoop.asked["environment"][1] == {"python": str(local)}
 
 
 @pytest.mark.parametrize("docker", [None, Docker()])
@@ -276,7 +278,7 @@ def test_instances_without_docker_get_it(docker):
         name_of=lambda record: record.instance_id, address_of=lambda _: "127.0.0.1",
     )  # fmt: skip
     launch = Launch(ModelsSpec("/m"), TritonSpec(image="i:1"), InstanceSpec(), "/m", "h")
-    record = Record("demo-0001", 1, CONTAINER, "h", "n", Endpoint("n", 1, 2, 3), 0.0)
+    record = ContainerRecord("demo-0001", 1, CONTAINER, "h", "n", Endpoint("n", 1, 2, 3), 0.0)
 
     def brought():
         found = launcher.prepare(record, launch).files

@@ -3,7 +3,7 @@
 from fake_yarn import FakeYarn
 from yarn_desk import GOOD, Master, spec_with
 
-from tarn.domain import Asked, Endpoint, Running
+from tarn.domain import Endpoint, Pending, Running
 from tarn.testing.fakes import FakeClock
 
 A, B = "fleet-0001", "fleet-0002"
@@ -72,9 +72,10 @@ def test_an_ask_that_yarn_calls_invalid_is_told_as_such() -> None:
     master.steps(100)
     assert master.woken == woken
     words = (
-        "the ResourceManager refuses all that this master says: it calls an ask invalid. Mend YARN"
+        "the ResourceManager refuses every request of this master: it rejects a request as "
+        "invalid. Mend YARN"
     )
-    assert master.fact(B) == Asked(B, GOOD, words)
+    assert master.fact(B) == Pending(B, GOOD, words)
     assert master.beating.mute() == words
     assert isinstance(master.fact(A), Running)
     yarn.invalid = set()

@@ -43,7 +43,7 @@ def test_a_master_gets_the_keys_of_its_principal_alone():
 @pytest.mark.parametrize(
     ("data", "code", "said"),
     [
-        (b"no keytab", "TARN-3761", "no keytab"),
+        (b"not a keytab", "TARN-3761", "not a keytab"),
         (content("svc@R")[:-1], "TARN-3761", "cut off"),
         (content("a@R", "b@R"), "TARN-3762", "has no key of svc@R; it has: a@R, b@R"),
         (b"\x05\x02", "TARN-3762", "it has: none"),
@@ -71,7 +71,7 @@ def test_one_that_cannot_be_read_is_told_apart():
 @pytest.mark.parametrize("name", ["", "@R", "a@", "a@R@S", "a//b@R", "a/@R", "a\n@R", "a/_HOST@R"])
 def test_what_is_no_principal_is_refused(name):
     """A host has no place in it: a master may run anywhere."""
-    with pytest.raises(LaunchError, match="Right would be") as caught:
+    with pytest.raises(LaunchError, match="Expected") as caught:
         keytab.in_full(name, "R")
     assert caught.value.code == "TARN-3762"
 
@@ -86,9 +86,9 @@ def test_the_default_realm_is_added():
 @pytest.mark.parametrize(
     ("kinds", "words", "code", "said"),
     [
-        ((), "Checksum failed", "TARN-3765", "newer one"),
+        ((), "Checksum failed", "TARN-3765", "newer key"),
         ((), "Client not found (6) - CLIENT_NOT_FOUND", "TARN-3765", "does not know"),
-        ((), "Pre-authentication information was invalid (24)", "TARN-3765", "newer one"),
+        ((), "Pre-authentication information was invalid (24)", "TARN-3765", "newer key"),
         ((), "Cannot locate KDC", "TARN-3766", "realm OTHER"),
         (("java.net.PortUnreachableException",), "refused", "TARN-3766", "answers"),
         (("x.KerberosName$NoMatchingRule",), "No rules", "TARN-3764", "auth_to_local"),

@@ -22,12 +22,12 @@ from tarn_plugins.runtime.yarn.launch.instance import program
 from tarn_plugins.runtime.yarn.launch.launcher import StagedLauncher, address_of
 from tarn_plugins.runtime.yarn.launch.run_script import COMMAND, LAUNCH, RUN, SCRIPT
 from tarn_plugins.runtime.yarn.layout import Layout
-from tarn_plugins.runtime.yarn.wire import Launcher, Record
+from tarn_plugins.runtime.yarn.messages import ContainerRecord, Launcher
 
 ROOT = Layout("hdfs://nn/user/a/.tarn/demo")
 REPOSITORY = "hdfs://nn/models"
 CONTAINER = "container_e02_1700000000000_0001_02_000003"
-RECORD = Record(
+RECORD = ContainerRecord(
     "demo-0001", 1, CONTAINER, "abc", "nm1.tarn.lab", Endpoint("nm1.tarn.lab", 1, 2, 3), 1.8e9
 )
 ECHO = {"echo/config.pbtxt": b"backend: 'python'", "echo/1/model.py": b"x"}

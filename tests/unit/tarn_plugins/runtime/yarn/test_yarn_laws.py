@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from yarn_desk import GOOD, Master, spec_with
 
-from tarn.domain import Asked, Ended, Running, RuntimeWish
+from tarn.domain import Ended, Pending, Running, RuntimeWish
 from tarn.testing.fakes import FakeClock
 from tarn_plugins.runtime.yarn.master.records import avoided_host, record_of
 from tarn_plugins.runtime.yarn.master.slots import Phase
@@ -170,7 +170,7 @@ class YarnMachine(RuleBasedStateMachine):
     def take_strays(self) -> None:
         """Stop what a late NodeManager brought back and nobody wants, as the fleet does."""
         known = self.want | self.stop
-        found = [f for f in self.master.facts() if isinstance(f, Asked | Running)]
+        found = [f for f in self.master.facts() if isinstance(f, Pending | Running)]
         strays = [f for f in found if f.instance_id not in known]
         assert all(isinstance(f, Running) and f.adopted for f in strays)
         self.stop |= {f.instance_id for f in strays}

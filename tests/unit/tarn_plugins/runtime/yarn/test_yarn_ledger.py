@@ -7,12 +7,12 @@ import pytest
 from fake_yarn import CRASH, STAGING, FakeYarn, names
 from yarn_desk import GOOD, Master, spec_with
 
-from tarn.domain import Asked, Ended, Endpoint, Running, RuntimeWish
+from tarn.domain import Ended, Endpoint, Pending, Running, RuntimeWish
 from tarn.domain.spec import ClusterSpec, ModelsSpec, ResourcesSpec, TritonSpec
 from tarn.errors import Superseded
 from tarn.testing.fakes import FakeClock
-from tarn_plugins.runtime.yarn.master.waiting import Closing
-from tarn_plugins.runtime.yarn.wire import Completed, Grant, Shape
+from tarn_plugins.runtime.yarn.master.waiting import LaunchDeadline
+from tarn_plugins.runtime.yarn.messages import AllocatedContainer, Completed, Shape
 
 A, B, C, D = (f"fleet-000{i}" for i in range(1, 5))
 
@@ -135,7 +135,7 @@ def test_a_start_that_could_not_be_prepared_is_no_failure(master, yarn, clock):
     assert gaps == sorted(gaps)
     assert 1.0 <= gaps[0] < gaps[-1]
     fact = master.fact(A)
-    assert isinstance(fact, Asked)
+    assert isinstance(fact, Pending)
     assert fact.waits_for.startswith("its start could not be prepared (yarn: the NameNode")
     assert yarn.surplus() == []
     assert not names(yarn.files)
@@ -230,7 +230,7 @@ def test_a_slow_file_system_is_not_the_nodes_fault(master, yarn, clock):
     for _ in range(121):
         master.step(1.0, jobs=0)
     fact = master.fact(A)
-    assert isinstance(fact, Asked)
+    assert isinstance(fact, Pending)
     assert "its files were not ready in 120 s" in fact.waits_for
     master.beating.told(late, master.pool.hands.do(late, master.beating.calling))
     assert yarn.started == []
@@ -249,7 +249,7 @@ def test_a_node_that_never_answers_a_start_is_to_blame(master, yarn):
     assert master.beating.calling(start)
     for _ in range(100):
         master.step(1.0, jobs=0)
-    assert isinstance(master.fact(A), Asked)
+    assert isinstance(master.fact(A), Pending)
     for _ in range(30):
         master.step(1.0, jobs=0)
     assert master.fact(A).exit.node_fault
@@ -451,7 +451,7 @@ def test_while_yarn_is_silent_asks_wait_for_it(master, yarn, clock):
     master.want(A)
     master.step()
     clock.advance(12.0)
-    assert master.fact(A) == Asked(A, GOOD, "the ResourceManager has not been heard for 10 s")
+    assert master.fact(A) == Pending(A, GOOD, "the ResourceManager has not answered for 10 s")
 
 
 def test_a_new_master_adopts_by_the_records(master, yarn, clock):
@@ -473,7 +473,7 @@ def test_a_late_node_manager_brings_its_container_back(master, yarn, clock):
     assert successor.facts() == ()
     successor.want(A)
     successor.step()
-    assert isinstance(successor.fact(A), Asked)
+    assert isinstance(successor.fact(A), Pending)
     yarn.odds = {}
     yarn.hold_grants = True
     successor.step()
@@ -508,12 +508,12 @@ def test_a_grant_whose_container_is_over_already_is_not_started(master, yarn):
     yarn.hold_grants = True
     master.want(A)
     master.step()
-    grant = Grant("container_e01_1_0001_01_000042", 1, "nm-1", 1, "nm-1:1")
+    grant = AllocatedContainer("container_e01_1_0001_01_000042", 1, "nm-1", 1, "nm-1:1")
     yarn.say_granted(grant)
     yarn.say_completed(Completed(grant.container_id, -100))
     master.step()
     assert yarn.started == []
-    assert isinstance(master.fact(A), Asked)
+    assert isinstance(master.fact(A), Pending)
     yarn.hold_grants = False
     master.steps(3)
     assert isinstance(master.fact(A), Running)
@@ -573,7 +573,7 @@ def test_yarn_is_spoken_to_often_only_while_something_may_change_soon(master, ya
     assert not soon(clock.now_s())
     master.want(B)
     assert soon(clock.now_s())
-    master.ledger.closing = Closing(0.0, "the tokens ended")
+    master.ledger.closing = LaunchDeadline(0.0, "the tokens ended")
     assert not soon(clock.now_s())
     master.want(B, stop=(A,))
     assert soon(clock.now_s())

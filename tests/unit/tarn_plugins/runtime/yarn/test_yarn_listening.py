@@ -11,9 +11,9 @@ from tarn.domain.spec import TritonSpec
 from tarn.testing.fake_triton import FakeTriton
 from tarn_plugins.runtime.yarn.master import listening as module
 from tarn_plugins.runtime.yarn.master.listening import candidates, listening, server_id
-from tarn_plugins.runtime.yarn.wire import Grant
+from tarn_plugins.runtime.yarn.messages import AllocatedContainer
 
-ONE = Grant("container_1", 7, "127.0.0.1", 1, "x:1")
+ONE = AllocatedContainer("container_1", 7, "127.0.0.1", 1, "x:1")
 
 
 def at(port: int) -> Endpoint:
@@ -40,11 +40,11 @@ def test_a_triton_tells_its_id():
 )
 def test_what_is_no_triton_tells_none(said: bytes):
     """Nor does a port where nobody listens."""
-    with socket.create_server(("127.0.0.1", 0)) as door:
-        port = door.getsockname()[1]
+    with socket.create_server(("127.0.0.1", 0)) as hadoop:
+        port = hadoop.getsockname()[1]
 
         def answer() -> None:
-            line, _ = door.accept()
+            line, _ = hadoop.accept()
             with line:
                 line.recv(65_536)
                 line.sendall(said)
@@ -59,8 +59,8 @@ def test_what_is_no_triton_tells_none(said: bytes):
 def test_who_says_nothing_holds_nobody_up(monkeypatch: pytest.MonkeyPatch):
     """A server that hangs counts as none, and one of many ports is not waited for for ever."""
     monkeypatch.setattr(module, "_ANSWER_WITHIN_S", 0.05)
-    with socket.create_server(("127.0.0.1", 0)) as door:
-        assert server_id(at(door.getsockname()[1])) == ""
+    with socket.create_server(("127.0.0.1", 0)) as hadoop:
+        assert server_id(at(hadoop.getsockname()[1])) == ""
     monkeypatch.setattr(module, "WITHIN_S", 0.0)
     asked: list[Endpoint] = []
 

@@ -9,13 +9,13 @@ import attrs
 import pytest
 
 from tarn.errors import NotFoundError, ProviderError
-from tarn_plugins.runtime.yarn.client.logs import Books, Logs
-from tarn_plugins.runtime.yarn.client.reports import Report
+from tarn_plugins.runtime.yarn.client.logs import ApplicationLogs, LogCache
+from tarn_plugins.runtime.yarn.client.reports import ApplicationReport
 from tarn_plugins.runtime.yarn.master.node_log import NodeLogs
-from tarn_plugins.runtime.yarn.master.slots import Slot, Slots
-from tarn_plugins.runtime.yarn.wire import Grant
+from tarn_plugins.runtime.yarn.master.slots import InstanceSlot, InstanceSlots
+from tarn_plugins.runtime.yarn.messages import AllocatedContainer
 
-GRANT = Grant("container_1", 1, "nm1", 8041, "nm1:8042")
+GRANT = AllocatedContainer("container_1", 1, "nm1", 8041, "nm1:8042")
 TABLE = b"| server_id                        | ocr-0009                 |\n"
 
 
@@ -100,8 +100,8 @@ def test_a_node_that_has_no_log_or_shows_none_is_told_apart() -> None:
     with pytest.raises(NotFoundError, match="container_1 on nm1"):
         tail(Node(), 5)
     node = Node()
-    node.refuses = "refuses our Kerberos ticket"
-    with pytest.raises(ProviderError, match="refuses our Kerberos ticket") as caught:
+    node.refuses = "refuses the Kerberos ticket"
+    with pytest.raises(ProviderError, match="refuses the Kerberos ticket") as caught:
         tail(node, 5)
     assert caught.value.code == "TARN-3811"
     assert "tarn logs" in caught.value.next_step
@@ -118,11 +118,11 @@ class Hadoop:
         return {"nm1": "nm1:8042"}
 
 
-class Collected(Logs):
+class Collected(ApplicationLogs):
     """Logs of which YARN collected some: container id to name to content."""
 
     def __init__(self, node: Node, there: dict[str, dict[str, bytes]]) -> None:
-        super().__init__(Hadoop(node), Report("application_1", "RUNNING"))  # type: ignore[arg-type]
+        super().__init__(Hadoop(node), ApplicationReport("application_1", "RUNNING"))  # type: ignore[arg-type]
         self.there = there
         self.read: list[str] = []
 
@@ -138,7 +138,7 @@ class Collected(Logs):
         yield from (("am1", "nm1:8042"), ("am2", "nm1:8042"))
 
 
-def whole(logs: Logs, count: int | None = None) -> bytes:
+def whole(logs: ApplicationLogs, count: int | None = None) -> bytes:
     return b"".join(logs.instance("ocr-0001", "container_1", "nm1", count))
 
 
@@ -183,8 +183,8 @@ def test_a_node_that_refuses_is_told_where_nothing_was_collected(tmp_path, monke
     """In its own words; one that does not answer, or has forgotten it, is no log."""
     hadoop, node = Hadoop(Node()), Node()
     hadoop.web = node
-    hadoop.report = lambda id_: Report(id_, "RUNNING")  # type: ignore[attr-defined]
-    monkeypatch.setattr(Logs, "_collected", lambda _self: {})
+    hadoop.report = lambda id_: ApplicationReport(id_, "RUNNING")  # type: ignore[attr-defined]
+    monkeypatch.setattr(ApplicationLogs, "_collected", lambda _self: {})
     into = tmp_path / "log"
     parts = {
         "application_id": "application_1",
@@ -193,15 +193,15 @@ def test_a_node_that_refuses_is_told_where_nothing_was_collected(tmp_path, monke
         "host": "nm1",
         "into": str(into),
     }
-    assert Books(lambda: hadoop).write(**parts) is False  # type: ignore[arg-type, return-value]
+    assert LogCache(lambda: hadoop).write(**parts) is False  # type: ignore[arg-type, return-value]
     node.refuses = "answers 404"
-    assert Books(lambda: hadoop).write(**parts) is False  # type: ignore[arg-type, return-value]
+    assert LogCache(lambda: hadoop).write(**parts) is False  # type: ignore[arg-type, return-value]
     node.refuses = "answers 500"
     with pytest.raises(ProviderError, match="does not show the log: answers 500") as caught:
-        Books(lambda: hadoop).write(**parts)  # type: ignore[arg-type, return-value]
+        LogCache(lambda: hadoop).write(**parts)  # type: ignore[arg-type, return-value]
     assert caught.value.code == "TARN-3811"
     node.refuses, node.files = "", {"triton.stderr": lines(1, 2)}
-    assert Books(lambda: hadoop).write(**parts) is True  # type: ignore[arg-type, return-value]
+    assert LogCache(lambda: hadoop).write(**parts) is True  # type: ignore[arg-type, return-value]
     assert into.read_bytes() == lines(1, 2)
 
 
@@ -237,13 +237,15 @@ def test_the_masters_log_is_that_of_every_attempt() -> None:
 
 def test_where_an_instance_was_is_known_after_its_end() -> None:
     """For its log; of the oldest it is forgotten."""
-    slots = Slots()
+    slots = InstanceSlots()
     for number in range(1, 203):
         id_ = f"ocr-{number:04}"
-        slots[id_] = Slot(id_, number, "hash", 0.0, grant=attrs.evolve(GRANT, number=number))
+        slots[id_] = InstanceSlot(
+            id_, number, "hash", 0.0, grant=attrs.evolve(GRANT, number=number)
+        )
         slots.forget(slots[id_])
     assert len(slots) == 0
     assert slots.grant("ocr-0001") is None
     assert slots.grant("ocr-0003") == attrs.evolve(GRANT, number=3)
-    slots["ocr-0203"] = Slot("ocr-0203", 203, "hash", 0.0)
+    slots["ocr-0203"] = InstanceSlot("ocr-0203", 203, "hash", 0.0)
     assert slots.grant("ocr-0203") is None

@@ -13,13 +13,13 @@ from tarn_plugins.runtime.yarn.master import waiting
 from tarn_plugins.runtime.yarn.master.bad_nodes import BadNodes
 from tarn_plugins.runtime.yarn.master.exits import explain, not_started
 from tarn_plugins.runtime.yarn.master.records import file_name, read_names, record_of
-from tarn_plugins.runtime.yarn.master.recovery import Memory, recover
+from tarn_plugins.runtime.yarn.master.recovery import RecoveredRecords, recover
 from tarn_plugins.runtime.yarn.master.shapes import endpoint_on, number_of, shape_of, too_large
-from tarn_plugins.runtime.yarn.wire import Completed, Grant, Record, Shape
+from tarn_plugins.runtime.yarn.messages import AllocatedContainer, Completed, ContainerRecord, Shape
 
 PORTS = st.integers(0, 65_535)
 RECORDS = st.builds(
-    Record,
+    ContainerRecord,
     st.text(),
     st.integers(0, 2**40),
     st.text(),
@@ -28,7 +28,7 @@ RECORDS = st.builds(
     st.builds(Endpoint, st.text(), PORTS, PORTS, PORTS),
     st.floats(allow_nan=False, allow_infinity=False),
 )
-ONE = Record(
+ONE = ContainerRecord(
     "fleet-0001",
     1,
     "container_e17_1764300000000_0003_01_000004",
@@ -40,7 +40,9 @@ ONE = Record(
 
 
 def grant_of(record, container_id=None):
-    return Grant(container_id or record.container_id, record.number, record.node, 1, "x:1")
+    return AllocatedContainer(
+        container_id or record.container_id, record.number, record.node, 1, "x:1"
+    )
 
 
 @given(record=RECORDS)
@@ -70,13 +72,13 @@ def test_junk_names_are_told_and_left_alone():
     """Somebody put a file there."""
     records, notes = read_names(["notes.txt", file_name(ONE)])
     assert records == (ONE,)
-    assert notes == ("the launch file 'notes.txt' is none of TARN's; it was left alone",)
+    assert notes == ("the launch file 'notes.txt' is not TARN's, so it was left alone",)
 
 
 def test_containers_are_matched_by_id_and_the_rest_is_stale():
     """A record without a container may still find one later."""
     gone = attrs.evolve(ONE, instance_id="fleet-0002", number=2, container_id="container_x_2")
-    memory, _ = Memory.read([file_name(ONE), file_name(gone)])
+    memory, _ = RecoveredRecords.read([file_name(ONE), file_name(gone)])
     found = recover([grant_of(ONE)], memory)
     assert found.running == ((grant_of(ONE), ONE),)
     assert found.stale == (gone,)
@@ -85,7 +87,7 @@ def test_containers_are_matched_by_id_and_the_rest_is_stale():
 
 def test_without_records_the_number_and_the_exact_ports_are_enough():
     """One instance a node listens where the spec says."""
-    memory = Memory.lost(cluster_spec(), "hhhh", {})
+    memory = RecoveredRecords.lost(cluster_spec(), "hhhh", {})
     ((_, record),) = recover([grant_of(ONE)], memory).running
     assert record == attrs.evolve(ONE, spec_hash="hhhh", started_at=0.0)
 
@@ -94,7 +96,7 @@ def test_what_nobody_can_address_goes_back_with_a_note():
     """Several on a node, and no word on their ports."""
     spec = cluster_spec()
     spec = attrs.evolve(spec, placement=attrs.evolve(spec.placement, spread="none"))
-    found = recover([grant_of(ONE)], Memory.lost(spec, "", {}))
+    found = recover([grant_of(ONE)], RecoveredRecords.lost(spec, "", {}))
     assert found.running == ()
     assert found.lost == (grant_of(ONE),)
     assert ONE.container_id in found.notes[0]
@@ -106,7 +108,7 @@ def test_what_says_where_it_listens_is_kept_however_many_are_on_a_node():
     spec = attrs.evolve(spec, placement=attrs.evolve(spec.placement, spread="none"))
     said = Endpoint(ONE.node, 8006, 8007, 8008)
     ((_, record),) = recover(
-        [grant_of(ONE)], Memory.lost(spec, "", {ONE.container_id: said})
+        [grant_of(ONE)], RecoveredRecords.lost(spec, "", {ONE.container_id: said})
     ).running
     assert (record.instance_id, record.endpoint) == (ONE.instance_id, said)
 
@@ -114,7 +116,7 @@ def test_what_says_where_it_listens_is_kept_however_many_are_on_a_node():
 def test_of_two_containers_of_one_instance_one_stays():
     """The later one."""
     later = attrs.evolve(ONE, container_id=ONE.container_id.replace("_000004", "_000009"))
-    memory, _ = Memory.read([file_name(ONE), file_name(later)])
+    memory, _ = RecoveredRecords.read([file_name(ONE), file_name(later)])
     found = recover([grant_of(later), grant_of(ONE)], memory)
     assert [record for _, record in found.running] == [later]
     assert found.lost == (grant_of(ONE),)
@@ -198,7 +200,7 @@ def test_every_code_of_yarn_has_words(code):
         ("Resource x changed on src filesystem (expected 1, was 2)", "a file changed", False),
         ("AccessControlException: Permission denied: user=x", "may not read", False),
         ("java.io.IOException: No space left on device", "no space left", True),
-        ("File does not exist: hdfs://x", "does not exist any more", False),
+        ("File does not exist: hdfs://x", "no longer exists", False),
         ("something else", "something else", False),
     ],
 )
@@ -273,8 +275,8 @@ def test_words_for_waiting():
     assert waiting.waits_for(shape, waiting.Outlook(), 99.0, "") == ""
     here = attrs.evolve(shape, node_label="")
     assert waiting.waits_for(here, attrs.evolve(some, free_mib=700), 9.0, "") == (
-        "the queue has 512 MiB left for this cluster, as YARN tells, and an instance asks 4096 MiB "
-        "(1 of 3 nodes holds an instance)"
+        "YARN reports 512 MiB left in the queue for this cluster, and an instance needs 4096 "
+        "MiB (1 of 3 nodes holds an instance)"
     )
     assert waiting.waits_for(shape, some, 9.0, "") == (
         "no node labelled 'GPU' without tag 'nvidia' has 4096 MiB and 2 vcores free "
@@ -296,8 +298,8 @@ def test_a_queue_is_to_blame_only_where_a_node_is_permitted():
     )
     more = attrs.evolve(lost, nodes=2)
     assert waiting.waits_for(shape, more, 9.0, "") == (
-        "the queue has less than 256 MiB left for this cluster, as YARN tells, and an instance "
-        "asks 768 MiB (1 of 2 nodes holds an instance)"
+        "YARN reports less than 256 MiB left in the queue for this cluster, and an instance "
+        "needs 768 MiB (1 of 2 nodes holds an instance)"
     )
 
 

@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 
 from tarn.domain import Choice
 from tarn.domain.spec import ResourcesSpec
-from tarn.interfaces import Finding, Looked
+from tarn.interfaces import CheckResult, Finding
 from tarn.testing.context import cluster_spec
-from tarn_plugins.runtime.yarn import Docker, Settings
-from tarn_plugins.runtime.yarn.probe.driver import Outcome
+from tarn_plugins.runtime.yarn import Docker, YarnSettings
+from tarn_plugins.runtime.yarn.probe.driver import ProbeResult
 from tarn_plugins.runtime.yarn.probe.facts import Facts
 from tarn_plugins.runtime.yarn.probe.offer import checks, probes
 from tarn_plugins.runtime.yarn.probe.subjects import subjects
@@ -36,19 +36,19 @@ def spec(**parts):
 
 def subject(key="plain ", docker=None, gpus=0, **settings):
     instance = attrs.evolve(spec().instance, resources=ResourcesSpec(gpus=gpus))
-    made = Settings(docker=docker, **settings)
+    made = YarnSettings(docker=docker, **settings)
     found = subjects(spec(instance=instance), made, "/py", (4000,), "w")
     return {one.key: one for one in found}[key]
 
 
 def outcome(given=0, **facts):
-    return Outcome(
+    return ProbeResult(
         Facts({**GOOD, **facts}), node="nm1", gpus=given, targets=TARGETS, heard=True,
         started_at=20.0, heard_at=22.0,
     )  # fmt: skip
 
 
-def look(name, came, of=None) -> Looked:
+def look(name, came, of=None) -> CheckResult:
     """Return what the check *name* says."""
     found = {
         check.name.partition(" (")[0].removeprefix("node "): check
@@ -57,7 +57,7 @@ def look(name, came, of=None) -> Looked:
     return found[name].look()
 
 
-def only(looked: Looked) -> Finding:
+def only(looked: CheckResult) -> Finding:
     (finding,) = looked.findings
     return finding
 
@@ -193,7 +193,7 @@ def test_one_of_two_is_enough():
 def test_without_a_container_one_check_says_why():
     """The others point to it."""
     failure = Finding("TARN-3180", "queue", "no room", "wait")
-    came = Outcome(failure=failure)
+    came = ProbeResult(failure=failure)
     for check in checks(subject(gpus=1), lambda: came, 60.0):
         looked = check.look()
         if check.name.startswith("node container"):
@@ -212,7 +212,10 @@ IN_DOCKER = {"first": "yes", "tritonserver": "/opt/tritonserver/bin/tritonserver
     [
         (outcome(first="no"), "was started without Docker"),
         (outcome(**{**IN_DOCKER, "tritonserver": ""}), "has no tritonserver on its PATH"),
-        (Outcome(failure=Finding("TARN-3181", "c1", "image not found", "mend")), "image not found"),
+        (
+            ProbeResult(failure=Finding("TARN-3181", "c1", "image not found", "mend")),
+            "image not found",
+        ),
     ],
 )
 def test_an_image_that_cannot_serve_is_named(came, words):
@@ -228,8 +231,8 @@ def test_an_image_that_serves_is_shown():
     looked = look("Docker", outcome(**IN_DOCKER), one)
     assert looked.findings == ()
     assert "/opt/tritonserver/bin/tritonserver" in looked.seen
-    late = attrs.evolve(Outcome(), untold="may still fetch the image")
-    assert look("Docker", late, one) == Looked("may still fetch the image", known=False)
+    late = attrs.evolve(ProbeResult(), untold="still be fetching the image")
+    assert look("Docker", late, one) == CheckResult("still be fetching the image", known=False)
 
 
 def test_each_label_of_the_spec_is_tried_once():
@@ -238,13 +241,13 @@ def test_each_label_of_the_spec_is_tried_once():
         placement=attrs.evolve(spec().placement, node_label="gpu"),
         instance=attrs.evolve(spec().instance, resources=ResourcesSpec(gpus=2)),
     )
-    plain = list(subjects(named, Settings(docker=None), "/py", (1,), "w"))
+    plain = list(subjects(named, YarnSettings(docker=None), "/py", (1,), "w"))
     assert [(one.label, one.master, one.instances, one.gpus) for one in plain] == [
         ("", True, False, 0),
         ("gpu", False, True, 2),
     ]
     assert [one.order.ports for one in plain] == [(1,), ()]
-    docked = list(subjects(named, Settings(), "/py", (1,), "w"))
+    docked = list(subjects(named, YarnSettings(), "/py", (1,), "w"))
     assert [(one.where, one.gpus, one.order.python) for one in docked] == [
         ("default partition", 0, "/py"),
         ("label gpu", 0, ""),

@@ -8,12 +8,19 @@ import pytest
 
 from tarn.clock import SystemClock
 from tarn.errors import LaunchError, ProviderError, TimedOutError, UnreachableError
-from tarn_plugins.runtime.yarn.client.land import Land, Node, Queue
-from tarn_plugins.runtime.yarn.probe.driver import Patience, Round
-from tarn_plugins.runtime.yarn.probe.order import Began, Crowd, Order, Step
+from tarn_plugins.runtime.yarn.client.overview import Queue, YarnNode, YarnOverview
+from tarn_plugins.runtime.yarn.probe.driver import Patience, ProbeRound
+from tarn_plugins.runtime.yarn.probe.messages import (
+    ProbeProgress,
+    ProbeRequest,
+    ProbeStarted,
+    WaitContext,
+)
 
 QUICK = Patience(grant_s=0.4, look_s=0.1, run_s=0.5, poll_s=0.02)
-FULL = Node("nm1", total={"memory-mb": 8192, "vcores": 8}, used={"memory-mb": 8000, "vcores": 1})
+FULL = YarnNode(
+    "nm1", total={"memory-mb": 8192, "vcores": 8}, used={"memory-mb": 8000, "vcores": 1}
+)
 SAID = "Last 4096 bytes of probe.stderr :\ntarn-probe begin=1\ntarn-probe uid=7\ntarn-probe end=1"
 
 
@@ -21,11 +28,11 @@ SAID = "Last 4096 bytes of probe.stderr :\ntarn-probe begin=1\ntarn-probe uid=7\
 class Yarn:
     """A door whose applications go through *steps*; the last one is said again and again."""
 
-    steps: dict[str, list[Step | Exception]]
+    steps: dict[str, list[ProbeProgress | Exception]]
     """By label, or by application: ``<label>-<how many were begun>``."""
-    crowd: Crowd = attrs.field(factory=Crowd)
+    crowd: WaitContext = attrs.field(factory=WaitContext)
     refuses: Exception | None = None
-    begun: list[Order] = attrs.field(factory=list, init=False)
+    begun: list[ProbeRequest] = attrs.field(factory=list, init=False)
     ended: list[str] = attrs.field(factory=list, init=False)
     closed: int = attrs.field(default=0, init=False)
     _at: dict[str, int] = attrs.field(factory=dict, init=False)
@@ -40,8 +47,10 @@ class Yarn:
     def begin(self, order):
         if self.refuses is not None:
             raise self.refuses
-        self.begun.append(Order(**order))
-        return attrs.asdict(Began(f"{order['label']}-{len(self.begun)}", (("RM", "rm:8030"),)))
+        self.begun.append(ProbeRequest(**order))
+        return attrs.asdict(
+            ProbeStarted(f"{order['label']}-{len(self.begun)}", (("RM", "rm:8030"),))
+        )
 
     def step(self, application_id):
         steps = self.steps.get(application_id) or self.steps[application_id.partition("-")[0]]
@@ -56,21 +65,21 @@ class Yarn:
 
 
 def order(label="", **parts):
-    return Order(queue="default", label=label, memory_mib=512, vcores=1, **parts)
+    return ProbeRequest(queue="default", label=label, memory_mib=512, vcores=1, **parts)
 
 
 def round_of(yarn, *orders, call=lambda host, port, word: "Connection refused"):
     keyed = {one.label: one for one in orders}
-    return Round(lambda: yarn, keyed, SystemClock(), QUICK, call)
+    return ProbeRound(lambda: yarn, keyed, SystemClock(), QUICK, call)
 
 
-RUNNING = Step("running", node="nm1", container_id="container_1", started_at=10.0)
-ENDED = Step("ended", SAID, "nm1", "container_1", 90, 10.0, 12.0)
+RUNNING = ProbeProgress("running", node="nm1", container_id="container_1", started_at=10.0)
+ENDED = ProbeProgress("ended", SAID, "nm1", "container_1", 90, 10.0, 12.0)
 
 
 def test_what_a_container_said_comes_back():
     """With where it was; the application is ended, and the child, too."""
-    yarn = Yarn({"": [Step("submitted"), Step("asked"), RUNNING, ENDED]})
+    yarn = Yarn({"": [ProbeProgress("submitted"), ProbeProgress("asked"), RUNNING, ENDED]})
     one = round_of(yarn, order())
     outcome = one.outcome("")
     one.join()
@@ -100,11 +109,11 @@ def test_many_ask_and_it_runs_once():
 
 def test_a_label_without_nodes_is_given_up_early():
     """It says which labels there are."""
-    others = Land(nodes=(attrs.evolve(FULL, label="cpu"),))
-    yarn = Yarn({"gpu": [Step("asked")]}, Crowd(others))
+    others = YarnOverview(nodes=(attrs.evolve(FULL, label="cpu"),))
+    yarn = Yarn({"gpu": [ProbeProgress("asked")]}, WaitContext(others))
     outcome = round_of(yarn, order("gpu")).outcome("gpu")
     assert outcome.failure.code == "TARN-3180"
-    assert "no node that runs has the label 'gpu'; those that run have: cpu" in (
+    assert "no running node has the label 'gpu'; those that run have: cpu" in (
         outcome.failure.found
     )
 
@@ -112,8 +121,10 @@ def test_a_label_without_nodes_is_given_up_early():
 def test_a_container_that_never_comes_says_what_there_is_no_room_for():
     """On the nodes and in the queue, with YARN's own words."""
     queues = (Queue("root.default"),)
-    crowd = Crowd(Land(queues=queues, nodes=(FULL,)), 100, "Queue's AM resource limit exceeded.")
-    yarn = Yarn({"": [Step("asked")]}, crowd)
+    crowd = WaitContext(
+        YarnOverview(queues=queues, nodes=(FULL,)), 100, "Queue's AM resource limit exceeded."
+    )
+    yarn = Yarn({"": [ProbeProgress("asked")]}, crowd)
     found = round_of(yarn, order()).outcome("").failure.found
     assert "none that is in the default partition has 512 MiB, 1 vcores free" in found
     assert "the queue 'default' has 100 MiB left" in found
@@ -123,7 +134,9 @@ def test_a_container_that_never_comes_says_what_there_is_no_room_for():
 def test_without_its_gpus_the_rest_is_seen():
     """It is asked for once more, and says that none was free."""
     nodes = (attrs.evolve(FULL, used={}),)
-    yarn = Yarn({"": [Step("asked")], "-2": [ENDED]}, Crowd(Land(nodes=nodes)))
+    yarn = Yarn(
+        {"": [ProbeProgress("asked")], "-2": [ENDED]}, WaitContext(YarnOverview(nodes=nodes))
+    )
     outcome = round_of(yarn, order(gpus=2)).outcome("")
     assert [each.gpus for each in yarn.begun] == [2, 0]
     assert (outcome.gpus, outcome.failure) == (0, None)
@@ -132,7 +145,7 @@ def test_without_its_gpus_the_rest_is_seen():
 
 def test_more_gpus_than_any_container_may_have_keep_nothing_else_from_being_seen():
     """YARN calls such an ask invalid at once; the rest is asked for without them."""
-    yarn = Yarn({"-1": [ProviderError("yarn", "calls an ask invalid")], "-2": [ENDED]})
+    yarn = Yarn({"-1": [ProviderError("yarn", "rejects a request as invalid")], "-2": [ENDED]})
     outcome = round_of(yarn, order(gpus=9)).outcome("")
     assert [each.gpus for each in yarn.begun] == [9, 0]
     assert yarn.ended == ["-1", "-2"]
@@ -147,7 +160,7 @@ def test_a_container_that_says_nothing_in_time_is_ended():
     outcome = one.outcome("")
     one.join()
     assert (outcome.failure, yarn.ended) == (None, ["-1"])
-    assert "said nothing within 0.5 s" in outcome.untold
+    assert "reported nothing within 0.5 s" in outcome.untold
 
 
 def test_a_container_without_facts_says_how_it_ended():
@@ -168,7 +181,11 @@ def test_a_container_without_facts_says_how_it_ended():
         ),
         (Yarn({}, refuses=TimedOutError("no answer")), "TARN-", "no answer"),
         (Yarn({"": [ProviderError("yarn", "invalid label")]}), "TARN-3180", "invalid label"),
-        (Yarn({"": [Step("over", "Killed by an operator")]}), "TARN-3180", "Killed by an operator"),
+        (
+            Yarn({"": [ProbeProgress("over", "Killed by an operator")]}),
+            "TARN-3180",
+            "Killed by an operator",
+        ),
         (Yarn({}, refuses=LaunchError("java", "no Java", code="TARN-3122")), "TARN-3122", "Java"),
         (Yarn({}, refuses=OSError("no memory")), "TARN-3181", "no memory"),
         (Yarn({}, refuses=ZeroDivisionError()), "TARN-3181", "ZeroDivisionError"),
@@ -217,5 +234,5 @@ def test_a_door_that_does_not_open_is_told():
     def broken():
         raise LaunchError("java", "no Java", code="TARN-3122")
 
-    one = Round(broken, {"": order()}, SystemClock(), QUICK)
+    one = ProbeRound(broken, {"": order()}, SystemClock(), QUICK)
     assert one.outcome("").failure.code == "TARN-3122"

@@ -15,9 +15,9 @@ from short_folder import short_folder
 
 from tarn_plugins.runtime.yarn.probe.driver import call
 from tarn_plugins.runtime.yarn.probe.facts import Facts, parse
-from tarn_plugins.runtime.yarn.probe.script import COMMAND, EXIT_CODE, Question, environment
+from tarn_plugins.runtime.yarn.probe.script import COMMAND, EXIT_CODE, ProbeInputs, environment
 
-NOTHING = Question()
+NOTHING = ProbeInputs()
 SHELLS = {"dash": "dash", "bash": "bash", "busybox": "busybox"}
 TAIL = 4096
 """What YARN keeps of the file."""
@@ -49,7 +49,7 @@ class Node:
         path.chmod(0o755)
         return path
 
-    def start(self, question: Question = NOTHING, **environ: str) -> "subprocess.Popen[bytes]":
+    def start(self, question: ProbeInputs = NOTHING, **environ: str) -> "subprocess.Popen[bytes]":
         """Start what YARN's launch script would."""
         exports = "".join(
             f'export {name}="{value}"\n' for name, value in environment(question).items()
@@ -65,7 +65,7 @@ class Node:
     def text(self) -> str:
         return (self.root / "logs" / "probe.stderr").read_bytes()[-TAIL:].decode(errors="replace")
 
-    def facts(self, question: Question = NOTHING, **environ: str) -> Facts:
+    def facts(self, question: ProbeInputs = NOTHING, **environ: str) -> Facts:
         """Return what it said; it always ends in the way that makes YARN keep it."""
         assert self.start(question, **environ).wait(40) == EXIT_CODE
         facts = parse(f"[2026-01-01] Last 4096 bytes of probe.stderr :\n{self.text()}\n\n")
@@ -110,7 +110,7 @@ def test_what_is_there_is_said(each_node, tmp_path):
     (home / "bin").mkdir(parents=True)
     shutil.copy(each_node.give("java", FAKE_JAVA), home / "bin" / "java")
     each_node.give("nvidia-smi", FAKE_SMI)
-    question = Question(python=sys.executable, environ={"TARN_PROBE_JAVA": str(home)})
+    question = ProbeInputs(python=sys.executable, environ={"TARN_PROBE_JAVA": str(home)})
     facts = each_node.facts(
         question,
         JAVA_HOME="/nowhere",
@@ -153,22 +153,22 @@ def test_java_is_looked_for_as_a_master_does(node):
 def test_a_python_without_tarn_is_told(node, tmp_path):
     """With the error that the import raised."""
     bare = node.give("bare", f'#!/bin/sh\nshift\nexec {sys.executable} -I -S -c "$1"\n')
-    facts = node.facts(Question(python=str(bare)))
+    facts = node.facts(ProbeInputs(python=str(bare)))
     assert facts.get("tarn_error").startswith("ModuleNotFoundError")
 
 
 @pytest.mark.parametrize("python", [NASTY, "--help"])
 def test_a_wrong_path_is_a_fact_and_no_command(each_node, python):
     """Whatever it is made of."""
-    assert each_node.facts(Question(python=python)).get("python") == "missing"
+    assert each_node.facts(ProbeInputs(python=python)).get("python") == "missing"
 
 
 def test_a_python_that_may_not_be_run_is_told_from_a_missing_one(node, tmp_path):
     """And so is one that fails, with its last word."""
     (tmp_path / "denied").write_text("")
-    assert node.facts(Question(python=str(tmp_path / "denied"))).get("python") == "denied"
+    assert node.facts(ProbeInputs(python=str(tmp_path / "denied"))).get("python") == "denied"
     broken = node.give("broken", "#!/bin/sh\necho cannot load libpython >&2\nexit 3\n")
-    facts = node.facts(Question(python=str(broken)))
+    facts = node.facts(ProbeInputs(python=str(broken)))
     assert (facts.get("python"), facts.get("python_error")) == ("failed", "cannot load libpython")
 
 
@@ -202,7 +202,7 @@ def test_a_connection_is_tried_whatever_tool_there_is(each_node):
     """An open port, a closed one, and a name that is none."""
     with socket.create_server(("127.0.0.1", 0)) as open_:
         port = open_.getsockname()[1]
-        question = Question(targets=(f"127.0.0.1:{port}", "127.0.0.1:1", "$(touch p).test:80"))
+        question = ProbeInputs(targets=(f"127.0.0.1:{port}", "127.0.0.1:1", "$(touch p).test:80"))
         facts = each_node.facts(question)
     assert [facts.yes(f"reach_{at}") for at in (1, 2, 3)] == [True, False, False]
 
@@ -213,7 +213,7 @@ def test_it_listens_where_a_client_gets_through(each_node):
         free.bind(("127.0.0.1", 0))
         ports = (taken.getsockname()[1], free.getsockname()[1])
         free.close()
-        question = Question(python=sys.executable, ports=ports, word="beef")
+        question = ProbeInputs(python=sys.executable, ports=ports, word="beef")
         process = each_node.start(question, NM_HOST="127.0.0.1")
         pause = threading.Event()
         for _ in range(200):
@@ -230,7 +230,7 @@ def test_it_listens_where_a_client_gets_through(each_node):
 def test_nobody_calls(node):
     """Then it says so after a few seconds; a stranger's word is not the client's."""
     facts = node.facts(
-        Question(python=sys.executable, ports=(0,), word="beef", listen_s=1), NM_HOST=""
+        ProbeInputs(python=sys.executable, ports=(0,), word="beef", listen_s=1), NM_HOST=""
     )
     assert facts.yes("port_heard") is False
 
@@ -245,7 +245,7 @@ def test_a_node_with_nothing_says_something(each_node, tmp_path):
         assert found is not None
         (few / name).symlink_to(found)
     (few / "sh").symlink_to(each_node.shell)
-    facts = each_node.facts(Question(targets=("127.0.0.1:1",), ports=(0,)), PATH=str(few))
+    facts = each_node.facts(ProbeInputs(targets=("127.0.0.1:1",), ports=(0,)), PATH=str(few))
     assert facts.get("gpus") == "none"
     assert facts.get("java") == "none"
     assert facts.get("port") == ""

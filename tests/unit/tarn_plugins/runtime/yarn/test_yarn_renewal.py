@@ -11,7 +11,7 @@ from tarn.errors import LaunchError
 from tarn_plugins.runtime.yarn import keytab
 from tarn_plugins.runtime.yarn.keytab import Renewal
 from tarn_plugins.runtime.yarn.master import application as module
-from tarn_plugins.runtime.yarn.wire import Submitted
+from tarn_plugins.runtime.yarn.messages import Submitted
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tarn.domain import Epoch
 from tarn_plugins.runtime.yarn.client import reports
-from tarn_plugins.runtime.yarn.client.reports import Attempt, Report
+from tarn_plugins.runtime.yarn.client.reports import ApplicationAttempt, ApplicationReport
 
 EXITED = """AM Container for appattempt_1_0006_000001 exited with  exitCode: 3
 Failing this attempt.Diagnostics: [2026-11-28 03:29:20.1]Exception from container-launch.
@@ -30,7 +30,7 @@ LOST = """AM Container for appattempt_1_0006_000001 exited with  exitCode: -1000
 Failing this attempt.Diagnostics: [2026-11-28 03:29:20.1]Token has expired
 For more detailed output, check the application tracking page: http://rm/cluster/app/x
 """
-RUNNING = Report(
+RUNNING = ApplicationReport(
     "application_1_0006", "RUNNING", host="nm1", port=4711, submitted_ms=1234, attempt=2
 )
 
@@ -53,7 +53,7 @@ def test_a_failure_has_the_exit_code_and_the_last_words() -> None:
     """YARN's own frame around them is left out."""
     found = reports.failure(attrs.evolve(RUNNING, state="FAILED", diagnostics=EXITED))
     assert found.splitlines() == [
-        "the master ended with code 3; its last words:",
+        "the master ended with code 3; its last output:",
         "  line 1",
         "  error: nothing can come of this",
     ]
@@ -70,7 +70,9 @@ def test_yarns_own_exit_codes_are_in_words() -> None:
 @pytest.mark.parametrize(("text", "gives_up"), [(EXITED, True), (LOST, False), ("", False)])
 def test_a_master_that_ended_by_itself_is_not_waited_for(text: str, gives_up: bool) -> None:
     """One that YARN lost is waited for: the next attempt may do better."""
-    report = attrs.evolve(RUNNING, attempts=(Attempt(1, "FAILED", text), Attempt(2, "LAUNCHED")))
+    report = attrs.evolve(
+        RUNNING, attempts=(ApplicationAttempt(1, "FAILED", text), ApplicationAttempt(2, "LAUNCHED"))
+    )
     assert bool(reports.given_up(report)) is gives_up
 
 
@@ -96,7 +98,7 @@ def test_endings_tell_who_ended_it() -> None:
 def test_waiting_has_the_queue_and_yarns_reason() -> None:
     """The details behind YARN's first sentence are left out."""
     text = "Queue's AM resource limit exceeded.  Details : AM Partition = <DEFAULT>; and more"
-    report = Report("a", "ACCEPTED", queue="root.gpu", diagnostics=text)
+    report = ApplicationReport("a", "ACCEPTED", queue="root.gpu", diagnostics=text)
     assert reports.waiting(report) == (
         "it waits in the queue 'root.gpu': Queue's AM resource limit exceeded"
     )
@@ -111,7 +113,7 @@ def test_a_master_that_ran_out_of_memory_says_what_to_raise(code: int) -> None:
         "the 'PHYSICAL' memory limit. Current usage: 1.1 GB of 1 GB physical memory used; 2 GB of "
         "2.1 GB virtual memory used. Killing container."
     )
-    assert reports.failure(Report("a", "FAILED", diagnostics=text)) == (
+    assert reports.failure(ApplicationReport("a", "FAILED", diagnostics=text)) == (
         "the master ended: out of memory: it used 1.1 GB of 1 GB physical memory. "
         "Raise master.memory"
     )
@@ -120,7 +122,9 @@ def test_a_master_that_ran_out_of_memory_says_what_to_raise(code: int) -> None:
 @given(st.text(max_size=3000), st.sampled_from(["NEW", "ACCEPTED", "FAILED", "KILLED", "FINISHED"]))
 def test_any_diagnostics_become_words(text: str, state: str) -> None:
     """No text of YARN's makes a report raise, or say nothing."""
-    report = Report("a", state, diagnostics=text, attempts=(Attempt(1, "FAILED", text),))
+    report = ApplicationReport(
+        "a", state, diagnostics=text, attempts=(ApplicationAttempt(1, "FAILED", text),)
+    )
     assert reports.failure(report).strip()
     assert reports.waiting(report).strip()
     assert reports.ending(report, "llama").state in ("failed", "stopped")

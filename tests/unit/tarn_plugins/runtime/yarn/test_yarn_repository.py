@@ -6,8 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tarn.errors import LaunchError
-from tarn_plugins.runtime.yarn.launch.repository import collect, findings, resources, shown
-from tarn_plugins.runtime.yarn.wire import FileEntry
+from tarn_plugins.runtime.yarn.launch.repository import (
+    collect,
+    findings,
+    resources,
+    without_password,
+)
+from tarn_plugins.runtime.yarn.messages import FileEntry
 
 URI = "hdfs://nn/models"
 MODEL = ("echo/config.pbtxt", "echo/1/model.py")
@@ -89,8 +94,8 @@ def test_a_repository_of_too_many_files_names_the_way_out():
 
 def test_no_password_is_shown():
     """But a container of Azure's is no password."""
-    assert shown("s3a://key:secret@bucket/m") == "s3a://***@bucket/m"
-    assert shown("abfs://data@account.dfs.core.windows.net/m").startswith("abfs://data@")
+    assert without_password("s3a://key:secret@bucket/m") == "s3a://***@bucket/m"
+    assert without_password("abfs://data@account.dfs.core.windows.net/m").startswith("abfs://data@")
     (found,) = findings(None, "s3a://key:secret@bucket/m")
     assert "secret" not in found.where
 

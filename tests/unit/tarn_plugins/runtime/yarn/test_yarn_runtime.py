@@ -9,21 +9,21 @@ import pytest
 from fake_yarn import FakeYarn
 
 from tarn.clock import SystemClock
-from tarn.domain import Asked, Ended, Endpoint, Epoch, Running, RuntimeWish, SavedState
+from tarn.domain import Ended, Endpoint, Epoch, Pending, Running, RuntimeWish, SavedState
 from tarn.errors import LaunchError, PluginError, ProviderError, Superseded, TimedOutError
 from tarn.testing.context import cluster_spec, launch_of, master_context
 from tarn.testing.wait import until, within
-from tarn_plugins.runtime.yarn import Settings
+from tarn_plugins.runtime.yarn import YarnSettings
 from tarn_plugins.runtime.yarn.keytab import Renewal
 from tarn_plugins.runtime.yarn.layout import Layout
 from tarn_plugins.runtime.yarn.master import runtime as module
 from tarn_plugins.runtime.yarn.master.ledger import Ledger
-from tarn_plugins.runtime.yarn.master.node_pool import Hands, NodePool
+from tarn_plugins.runtime.yarn.master.node_pool import ContainerOps, NodePool
 from tarn_plugins.runtime.yarn.master.runtime import YarnRuntime
 from tarn_plugins.runtime.yarn.master.slots import Stop
 from tarn_plugins.runtime.yarn.master.state import HadoopStateStore
+from tarn_plugins.runtime.yarn.messages import AllocatedContainer, Submitted
 from tarn_plugins.runtime.yarn.tokens import TOKENS_ENDED
-from tarn_plugins.runtime.yarn.wire import Grant, Submitted
 
 A, B = "fleet-0001", "fleet-0002"
 GOOD = "aaaaaaaaaaaa"
@@ -45,10 +45,12 @@ def make(yarn, tmp_path):
     def runtime(attempt=1, submitted=SUBMITTED, heartbeat_s=0.02, wake=lambda: None, renewal=None):
         yarn.attempt = max(yarn.attempt, attempt)
         context = master_context(tmp_path, epoch=Epoch(1, attempt), wake=wake)
-        doors = yarn.doors(attempt, GOOD)
+        services = yarn.services(attempt, GOOD)
         if renewal is not None:
-            doors = attrs.evolve(doors, renewal=renewal)
-        made.append(YarnRuntime(context, Settings(heartbeat_s=heartbeat_s), submitted, doors))
+            services = attrs.evolve(services, renewal=renewal)
+        made.append(
+            YarnRuntime(context, YarnSettings(heartbeat_s=heartbeat_s), submitted, services)
+        )
         return made[-1]
 
     yield runtime
@@ -76,7 +78,7 @@ def test_registers_where_the_api_listens(make, yarn):
     """Host and port apart, and the whole URL for people."""
     runtime = make()
     runtime.start("http://nm-7:4567")
-    assert runtime._doors.rm.address == ("nm-7", 4567, "http://nm-7:4567")
+    assert runtime._services.rm.address == ("nm-7", 4567, "http://nm-7:4567")
 
 
 def test_a_wish_is_on_its_way_at_once(make, yarn):
@@ -110,7 +112,7 @@ def test_an_rm_that_is_away_blocks_nobody(make, yarn):
     yarn.answering.clear()
     heard_s = runtime.heard_s()
     within(6.0, lambda: runtime.apply(wish(A, B)), "apply")
-    assert isinstance(fact(runtime, B), Asked)
+    assert isinstance(fact(runtime, B), Pending)
     assert isinstance(fact(runtime, A), Running)
     assert runtime.heard_s() - heard_s < 3.0
     within(3.0, runtime.close, "close")
@@ -244,7 +246,7 @@ def test_instances_without_records_are_asked_where_they_listen(make, yarn):
     (after,) = found.running
     assert after.endpoint == Endpoint(host, 8003, 8004, 8005)
     assert after.container_id == before.container_id
-    assert "1 said where they listen" in found.notes[0]
+    assert "1 reported where they listen" in found.notes[0]
 
 
 def test_what_a_master_was_writing_is_cleared_away(make, yarn):
@@ -352,14 +354,14 @@ def test_a_start_that_was_prepared_for_long_does_not_outlive_its_master(make, ya
     runtime = make()
     runtime.start("http://h:1")
     preparing, prepared = threading.Event(), threading.Event()
-    real = runtime._doors.files.write
+    real = runtime._services.files.write
 
     def slow(*given, **named):
         preparing.set()
         assert prepared.wait(10.0)
         real(*given, **named)
 
-    runtime._doors.files.write = slow
+    runtime._services.files.write = slow
     runtime.apply(wish(A))
     assert preparing.wait(5.0)
     runtime.close()
@@ -396,10 +398,12 @@ def test_a_dead_node_delays_nobody_else():
     """And its own calls stay in order."""
     gate, told = Gate(), []
     pool = NodePool(
-        Hands(gate, None, None, ""), lambda job, failed: told.append((job, failed)), threads=2
+        ContainerOps(gate, None, None, ""),
+        lambda job, failed: told.append((job, failed)),
+        threads=2,
     )
     jobs = [
-        Stop(Grant(f"{node}-{i}", 1, node, 1, "x"))
+        Stop(AllocatedContainer(f"{node}-{i}", 1, node, 1, "x"))
         for i in range(3)
         for node in ("dead", "nm-1", "nm-2")
     ]
@@ -482,7 +486,7 @@ def test_an_error_of_ours_ends_the_master_and_is_told_once(make, yarn, caplog):
     def wrong(said):
         raise KeyError("nm-1")
 
-    runtime._doors.rm.exchange = wrong
+    runtime._services.rm.exchange = wrong
     assert woken.wait(5.0)
     for ask in (runtime.heard_s, lambda: runtime.apply(wish(A))):
         with pytest.raises(PluginError, match="KeyError: 'nm-1'"):

@@ -11,7 +11,7 @@ from files_in_memory import FilesInMemory
 from tarn.errors import LaunchError, ProviderError
 from tarn_plugins.runtime.yarn.child import questions as module
 from tarn_plugins.runtime.yarn.child.questions import Questions
-from tarn_plugins.runtime.yarn.client.reports import Report
+from tarn_plugins.runtime.yarn.client.reports import ApplicationReport
 from tarn_plugins.runtime.yarn.hadoop import web
 
 ID = "application_1_0001"
@@ -49,10 +49,10 @@ class FakeHadoop:
     def proxies(self) -> tuple[str, ...]:
         return self._proxies
 
-    def report(self, application_id: str, *, attempts: bool = False) -> Report:
+    def report(self, application_id: str, *, attempts: bool = False) -> ApplicationReport:
         if self.deaf:
             raise ProviderError("yarn", "the RM does not answer")
-        return Report(application_id, "ACCEPTED")
+        return ApplicationReport(application_id, "ACCEPTED")
 
     def kill(self, application_id: str, why: str) -> None:
         assert why

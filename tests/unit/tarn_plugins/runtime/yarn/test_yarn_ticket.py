@@ -1,4 +1,4 @@
-"""Why a user's ticket is not taken."""
+"""Why a user's ticket is not accepted."""
 
 import struct
 
@@ -77,4 +77,4 @@ def test_one_that_ended_is_told_with_its_end():
     """And so is one that Hadoop does not take although it lasts."""
     old = Ticket("anna@R", 1e9)
     assert "of anna@R ended at 2001-09-09 01:46 UTC" in ticket.why_none({}, "/c", old, 2e9)
-    assert "not taken" in ticket.why_none({}, "/c", old, 1.0)
+    assert "not accepted" in ticket.why_none({}, "/c", old, 1.0)

@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from yarn_desk import Master
 
-from tarn.domain import Asked, Epoch, Running, SavedState
+from tarn.domain import Epoch, Pending, Running, SavedState
 from tarn.errors import ProviderError
 from tarn.testing.fakes import FakeClock
 from tarn_plugins.runtime.yarn import tokens
 from tarn_plugins.runtime.yarn.master.mortal_files import MortalFiles
 from tarn_plugins.runtime.yarn.master.state import HadoopStateStore
-from tarn_plugins.runtime.yarn.master.waiting import Closing
+from tarn_plugins.runtime.yarn.master.waiting import LaunchDeadline
 
 A, B, C = (f"fleet-000{i}" for i in range(1, 4))
 ENDS_AT = 1_000.0
@@ -78,14 +78,14 @@ def test_nothing_is_asked_of_yarn_after_the_end():
     yarn.hold_grants = True
     master.want(A, B)
     master.step()
-    master.ledger.closing = Closing(clock.now_s(), "the tokens ended")
+    master.ledger.closing = LaunchDeadline(clock.now_s(), "the tokens ended")
     yarn.hold_grants = False
     master.want(A, B, C)
     master.steps(5)
     assert isinstance(master.fact(A), Running)
     for waiting in (B, C):
         fact = master.fact(waiting)
-        assert isinstance(fact, Asked)
+        assert isinstance(fact, Pending)
         assert fact.waits_for == "the tokens ended"
     assert yarn.running().keys() == {A}
     assert not yarn.asks

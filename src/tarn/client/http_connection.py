@@ -1,0 +1,280 @@
+"""HTTP/1.1 over plain sockets: one request at a time, whole answers, and exact failures.
+
+tritonclient's own transport belongs to one thread, and does not tell a request that never left
+from one that was cut. Here a connection may be handed from thread to thread.
+"""
+
+import contextlib
+import re
+import select
+import socket
+import ssl
+from typing import Self
+
+from tarn.client.targets import ServiceAddress
+
+__all__ = [
+    "ClientConnection",
+    "CutError",
+    "HttpResponse",
+    "LateError",
+    "NotConnectedError",
+    "NotHttpError",
+    "WireError",
+]
+
+BLOCK = 65536
+LARGEST_HEAD = 65536
+JOINED_BELOW = 65536
+"""A smaller body travels in one segment with its head."""
+_WITHOUT_BODY = frozenset({204, 304})
+"""Answers that end with their head, whatever it says."""
+_STATUS = re.compile(r"[1-9][0-9]{2}(?![0-9])")
+_LENGTH = re.compile(r"[0-9]{1,18}")
+_CHUNK = re.compile(rb"[0-9A-Fa-f]{1,15}")
+
+
+class WireError(Exception):
+    """A request got no answer; the kind says how far it came."""
+
+
+class NotConnectedError(WireError):
+    """No connection came to be: nothing was sent."""
+
+
+class CutError(WireError):
+    """The connection ended before the answer was whole: the request may have been executed."""
+
+
+class LateError(WireError):
+    """The time limit passed while the answer was waited for."""
+
+
+class NotHttpError(WireError):
+    """What came is not an HTTP answer."""
+
+
+class HttpResponse:
+    """One whole answer, with the face that tritonclient gives to one."""
+
+    __slots__ = ("_at", "body", "headers", "status_code")
+
+    def __init__(self, status_code: int, headers: dict[str, str], body: bytes) -> None:
+        self.status_code, self.headers, self.body = status_code, headers, body
+        self._at = 0
+
+    def get(self, name: str, default: str | None = None) -> str | None:
+        """Return the value of the header *name*, in whatever case."""
+        return self.headers.get(name.lower(), default)
+
+    def read(self, length: int = -1) -> bytes:
+        """Return the next *length* bytes of the body; -1: the rest."""
+        begin = self._at
+        end = len(self.body) if length < 0 else begin + length
+        self._at = end
+        return self.body if begin == 0 and end == len(self.body) else self.body[begin:end]
+
+
+class ClientConnection:
+    """One connection to one target.
+
+    Args:
+        target: Where to.
+        connect_within_s: For the connection, TLS included.
+        answer_within_s: For each step of the answer to come.
+        tls: For a target with TLS.
+
+    Raises:
+        NotConnectedError: It could not be made.
+    """
+
+    __slots__ = ("_answer_within_s", "_look", "_sock", "keeps")
+
+    def __init__(
+        self,
+        target: ServiceAddress,
+        connect_within_s: float,
+        answer_within_s: float,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self._answer_within_s = answer_within_s
+        self.keeps = True
+        """Whether another request may follow."""
+        try:
+            self._sock = _connected(target, connect_within_s, tls)
+            self._sock.settimeout(answer_within_s)
+        except TimeoutError as error:
+            raise NotConnectedError(f"no connection within {connect_within_s:g} s") from error
+        except (OSError, ValueError) as error:  # ValueError: a host name that cannot be one
+            raise NotConnectedError(_said(error)) from error
+        self._look: select.poll | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        self.close()
+
+    @property
+    def fresh(self) -> bool:
+        """Whether it is still open, and silent, as a connection without a request must be."""
+        if self._look is None:
+            self._look = select.poll()
+            self._look.register(self._sock, select.POLLIN | select.POLLRDHUP)
+        return not self._look.poll(0)
+
+    def cut(self) -> None:
+        """End it while another thread waits for an answer on it; that one gets a `CutError`."""
+        with contextlib.suppress(OSError):
+            self._sock.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        """Close it; idempotent."""
+        with contextlib.suppress(OSError):
+            self._sock.close()
+
+    def ask(self, head: bytes, body: bytes) -> HttpResponse:
+        """Send a request, and return its answer, read to the end.
+
+        Raises:
+            CutError: The connection ended first.
+            LateError: The time limit passed.
+            NotHttpError: What came is not HTTP.
+        """
+        try:
+            if len(body) < JOINED_BELOW:
+                self._sock.sendall(head + body)
+            else:
+                self._sock.sendall(head)
+                self._sock.sendall(body)
+            return self._read()
+        except TimeoutError as error:
+            found = f"no answer for {self._answer_within_s:g} s"
+            raise LateError(found) from error
+        except OSError as error:
+            raise CutError(_said(error)) from error
+
+    def _read(self) -> HttpResponse:
+        data = b""
+        while True:
+            end = data.find(b"\r\n\r\n")
+            if end >= 0:
+                status, headers = _parsed(data[:end])
+                data = data[end + 4 :]
+                if status >= 200:  # noqa: PLR2004 (an interim answer is followed by the real one)
+                    return self._whole(status, headers, data)
+                continue
+            if len(data) > LARGEST_HEAD:
+                raise NotHttpError("sends an HTTP head without an end")
+            data += self._more()
+
+    def _whole(self, status: int, headers: dict[str, str], data: bytes) -> HttpResponse:
+        self.keeps = headers.get("connection", "").lower() != "close"
+        if status in _WITHOUT_BODY:
+            self.keeps = self.keeps and not data
+            return HttpResponse(status, headers, b"")
+        if "chunked" in headers.get("transfer-encoding", "").lower():
+            return HttpResponse(status, headers, self._chunks(data))
+        length = headers.get("content-length")
+        if length is None:
+            self.keeps = False
+            return HttpResponse(status, headers, self._to_the_end(data))
+        if not _LENGTH.fullmatch(length):
+            raise NotHttpError(f"sends Content-Length = '{length[:40]}'")
+        return HttpResponse(status, headers, self._exactly(int(length), data))
+
+    def _exactly(self, length: int, data: bytes) -> bytes:
+        if len(data) >= length:
+            self.keeps = self.keeps and len(data) == length
+            return data if len(data) == length else data[:length]
+        buffer = bytearray(length)
+        buffer[: len(data)] = data
+        view, at = memoryview(buffer), len(data)
+        while at < length:
+            got = self._sock.recv_into(view[at:])
+            if got == 0:
+                raise CutError(f"the answer ended after {at} of {length} bytes")
+            at += got
+        return bytes(buffer)
+
+    def _to_the_end(self, data: bytes) -> bytes:
+        parts = [data]
+        while block := self._sock.recv(BLOCK):
+            parts.append(block)
+        return b"".join(parts)
+
+    def _chunks(self, data: bytes) -> bytes:
+        parts: list[bytes] = []
+        at = 0
+        while True:
+            line, data, at = self._line(data, at)
+            size = _chunk_size(line)
+            if size == 0:
+                break
+            end = at + size + 2
+            if len(data) < end:  # an array grows in place: a large chunk is not copied each time
+                grown = bytearray(data[at:])
+                while len(grown) < size + 2:
+                    grown += self._more()
+                data, at, end = bytes(grown), 0, size + 2
+            parts.append(data[at : end - 2])
+            at = end
+        while True:  # trailers, and the empty line after them
+            line, data, at = self._line(data, at)
+            if not line:
+                self.keeps = self.keeps and at == len(data)
+                return b"".join(parts)
+
+    def _line(self, data: bytes, at: int) -> tuple[bytes, bytes, int]:
+        """Return the line that begins at *at*, the data it stands in, and where it ends there."""
+        while (end := data.find(b"\r\n", at)) < 0:
+            if len(data) - at > LARGEST_HEAD:
+                raise NotHttpError("sends a line without an end")
+            data, at = data[at:] + self._more(), 0
+        return data[at:end], data, end + 2
+
+    def _more(self) -> bytes:
+        block = self._sock.recv(BLOCK)
+        if not block:
+            raise CutError("the connection was closed before the answer was whole")
+        return block
+
+
+def _connected(
+    target: ServiceAddress, within_s: float, tls: ssl.SSLContext | None
+) -> socket.socket:
+    sock = socket.create_connection((target.host, target.port), timeout=within_s)
+    try:
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if target.tls:
+            context = tls or ssl.create_default_context()
+            return context.wrap_socket(sock, server_hostname=target.host)
+    except BaseException:
+        sock.close()
+        raise
+    return sock
+
+
+def _chunk_size(line: bytes) -> int:
+    digits = line.partition(b";")[0].strip()
+    if not _CHUNK.fullmatch(digits):
+        raise NotHttpError("sends a chunk without a size")
+    return int(digits, 16)
+
+
+def _parsed(head: bytes) -> tuple[int, dict[str, str]]:
+    first, *lines = head.decode("latin-1").split("\r\n")
+    version, _, rest = first.partition(" ")
+    if not version.startswith("HTTP/1.") or not _STATUS.match(rest):
+        raise NotHttpError(f"answers '{first[:40]}', which is not HTTP/1")
+    headers = {}
+    for line in lines:
+        name, _, value = line.partition(":")
+        headers[name.lower()] = value.strip()
+    if version == "HTTP/1.0":
+        headers.setdefault("connection", "close")
+    return int(rest[:3]), headers
+
+
+def _said(error: Exception) -> str:
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
