@@ -71,7 +71,7 @@ def test_a_thousand_requests_leave_no_thread_behind(shared: RangerAuthorizer) ->
     assert asyncio.run(ask(gate)) == 1000
     before = _threads()
     assert asyncio.run(ask(gate)) == 1000
-    # The JVM starts a few threads of its own, such as compilers; a thread per request would be 1000.
+    # The JVM starts some threads of its own; one for each request would be a thousand.
     assert _threads() <= before + 20
     gate.close()
 
