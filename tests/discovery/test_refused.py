@@ -46,6 +46,8 @@ def one_client(address: str, refused: list[int]) -> Iterator[None]:
 def test_a_client_that_tries_again_asks_for_one_instance(tmp_path: Path) -> None:
     """The only instance is drained at once: its replacement comes, and no other one."""
     keys = {**fake_tritons(tmp_path), "scaling": TARGET}
+    program = tmp_path / "tritonserver"  # its start leaves the time for many refusals
+    program.write_text(program.read_text().replace("exec", "sleep 2\nexec", 1))
     with staged(tmp_path, "refused", keys) as stage:
         api, refused = stage.fleet.api, list[int]()
         api.scale(1)
