@@ -26,7 +26,8 @@ import nox
 
 ROOT = Path(__file__).parent
 sys.path.insert(0, str(ROOT / "tests"))
-from changed_tests import changed, selected  # noqa: E402 (nox leaves the project off the path)
+import changelog_fragments  # noqa: E402 (nox leaves the project off the path)
+from changed_tests import changed, selected  # noqa: E402
 from system_packages import BUILD_KERBEROS, missing, needs, packages  # noqa: E402
 
 PROJECT = nox.project.load_toml("pyproject.toml")
@@ -161,7 +162,10 @@ def _folders(*names: str) -> list[str]:
 @nox.session(python=ONE)
 @budgeted
 def lint(session: nox.Session) -> None:
-    """Ruff, its formatter, spelling, and names that refuse nothing or exist twice."""
+    """Ruff, its formatter, spelling, dropped words, and names that refuse nothing or exist twice.
+
+    A change of the source that changelog.d does not tell of is named.
+    """
     session.install(*_group("lint"))
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
@@ -171,6 +175,9 @@ def lint(session: nox.Session) -> None:
     if banned:
         session.error(f"a module's name must say what it is about: {', '.join(banned)}")
     session.run("python", "-m", "tests.house_names")
+    session.run("python", "-m", "tests.house_words")
+    if (ROOT / ".git").exists() and (told := changelog_fragments.reminder(changed())):
+        session.warn(told)
 
 
 @nox.session(python=ONE)

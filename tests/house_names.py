@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-__all__ = ["ALLOWED", "complaints", "doubles"]
+__all__ = ["ALLOWED", "complaints", "doubles", "top_classes"]
 
 ROOT = Path(__file__).resolve().parents[1]
 ALLOWED: Mapping[str, str] = {}
@@ -22,12 +22,12 @@ def doubles(root: Path) -> dict[str, tuple[str, ...]]:
     found: dict[str, list[str]] = defaultdict(list)
     for path in sorted(root.rglob("*.py")):
         tree = ast.parse(path.read_text("utf-8"), str(path))
-        for name, line in _classes(tree.body).items():
+        for name, line in top_classes(tree.body).items():
             found[name].append(f"{path.relative_to(root)}:{line}")
     return {name: tuple(places) for name, places in sorted(found.items()) if len(places) > 1}
 
 
-def _classes(body: Iterable[ast.stmt]) -> dict[str, int]:
+def top_classes(body: Iterable[ast.stmt]) -> dict[str, int]:
     """Return the top-level classes of a module, also those under ``if`` and ``try``, by name."""
     found: dict[str, int] = {}
     for statement in body:
@@ -36,7 +36,7 @@ def _classes(body: Iterable[ast.stmt]) -> dict[str, int]:
         elif isinstance(statement, ast.If | ast.Try):
             handlers = statement.handlers if isinstance(statement, ast.Try) else []
             for part in (statement.body, statement.orelse, *(one.body for one in handlers)):
-                found = _classes(part) | found
+                found = top_classes(part) | found
     return found
 
 
