@@ -189,11 +189,16 @@ def _wait(process: "subprocess.Popen[bytes]", log: Path) -> bool:
         text = log.read_text(errors="replace")
         if _LISTENS in text:
             return True
-        left = _begun(text.splitlines()) - _read(text.splitlines()).keys()
-        stands = left and text == before and not left & _with_process(process.pid)
-        still, before = still + 1 if stands else 0, text
+        still, before = still + 1 if text == before and _lost(text, process.pid) else 0, text
         pause.wait(0.1)
     return False
+
+
+def _lost(text: str, triton: int) -> bool:
+    """Say whether models are left in the log *text*, and none of them has a process."""
+    lines = text.splitlines()
+    left = _begun(lines) - _read(lines).keys()
+    return bool(left) and not left & _with_process(triton)
 
 
 def _with_process(triton: int) -> set[str]:
