@@ -1,4 +1,4 @@
-"""The real clock, and how far the clocks of others are from it."""
+"""The real clock, and the difference of other machines' clocks from it."""
 
 import time
 from email.utils import parsedate_to_datetime
@@ -9,8 +9,8 @@ from tarn.interfaces import Finding
 
 __all__ = ["Skew", "SystemClock", "skew", "skewed"]
 
+# A smaller difference is harmless, and may be due to a busy machine.
 _NOTED_S = 5.0
-"""Less is of no consequence, and may come of a machine that was busy."""
 
 
 class SystemClock:
@@ -27,14 +27,14 @@ class SystemClock:
 
 @attrs.frozen
 class Skew:
-    """How many seconds another clock is ahead of this machine's; below 0 it is behind."""
+    """The bounds of the seconds by which another clock is ahead (below 0: behind)."""
 
     least_s: float
     most_s: float
 
     @property
     def sure_s(self) -> float:
-        """How far it is off at least: 0 where it may be right."""
+        """The least difference; 0 if the clock may be right."""
         if self.least_s > 0:
             return self.least_s
         return min(self.most_s, 0.0)
@@ -43,15 +43,13 @@ class Skew:
 def skew(date: str, asked_at: float, answered_at: float) -> Skew | None:
     """Return how far the clock is off that wrote *date*, a ``Date`` header of HTTP.
 
-    A header tells whole seconds, cut off, of some moment between question and answer.
-
     Args:
         date: ``Sat, 28 Nov 2026 14:00:00 GMT``.
-        asked_at: When the question went out: Unix seconds by this machine.
-        answered_at: When the answer had come.
+        asked_at: When the request was sent: Unix seconds by this machine.
+        answered_at: When the response had arrived.
 
     Returns:
-        None where *date* is no such header.
+        None if *date* is not such a header.
     """
     try:
         moment = parsedate_to_datetime(date)
@@ -60,16 +58,17 @@ def skew(date: str, asked_at: float, answered_at: float) -> Skew | None:
         return None
     if moment.tzinfo is None:
         return None
+    # The header was written between request and response, and its seconds are rounded down.
     return Skew(written - answered_at, written + 1.0 - asked_at)
 
 
 def skewed(whose: str, off: Skew, fatal_s: float | None = None) -> Finding | None:
-    """Return what is wrong where a clock is off by more than a few seconds; None: nothing.
+    """Return the finding on a clock that is off by more than a few seconds, or None.
 
     Args:
-        whose: Whose clock it is: ``ResourceManager rm1:8088``.
+        whose: The machine or service, such as ``ResourceManager rm1:8088``.
         off: From `skew`.
-        fatal_s: From so many seconds on nothing works: 300 where Kerberos is used.
+        fatal_s: The difference at which nothing works any more: 300 with Kerberos.
     """
     sure_s = abs(off.sure_s)
     if sure_s <= _NOTED_S:

@@ -1,6 +1,6 @@
-"""File descriptors, and which errors come of a lack of our own rather than of somebody else.
+"""Limits of file descriptors, and errors that are due to a lack on this machine.
 
-An instance, a master or a load balancer is never blamed for what this process lacks.
+Such an error must not be blamed on an instance, a master or a load balancer.
 """
 
 import contextlib
@@ -21,16 +21,16 @@ __all__ = [
     "shortage",
 ]
 
+# Some libraries try to close every possible descriptor, which takes minutes for a billion.
 HIGHEST = 1 << 20
-"""Some libraries try to close every descriptor that they may have: a billion takes minutes."""
+# Descriptors of a master besides its instances and its API: libraries, logs, pipes, a JVM.
 OWN = 96
-"""What a master has open besides its instances and its API: libraries, logs, pipes, a JVM."""
+# Descriptors for one instance: two connections, a pidfd, and more while it starts or drains.
 OF_ONE = 6
-"""An instance costs two connections, a pidfd, and more while it starts or drains."""
 FEWEST_CONNECTIONS, MOST_CONNECTIONS = 16, 512
-"""Of the master's API."""
+"""Connections of the master's API, whatever the limit of descriptors."""
+# The API may use one in so many descriptors.
 _ONE_IN = 4
-"""The part of all descriptors that the API may take."""
 _FROM_BEFORE: list[tuple[int, int]] = []
 _WORDS = {
     errno.EMFILE: "this process has as many files open as it may",
@@ -64,7 +64,7 @@ def raise_limit() -> int:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _bounded(hard)
     if _bounded(soft) < wanted:
-        with contextlib.suppress(OSError, ValueError):  # the kernel's own limit is lower than ours
+        with contextlib.suppress(OSError, ValueError):  # the kernel's own limit may be lower
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
             if not _FROM_BEFORE:
                 _FROM_BEFORE.append((soft, hard))
@@ -72,10 +72,8 @@ def raise_limit() -> int:
 
 
 def from_before(pid: int) -> None:
-    """Give the process *pid*, which we have just started, the limits from before `raise_limit`.
-
-    Its user may have chosen them, and a program that waits with ``select`` fails beyond 1024.
-    """
+    """Restore the limits from before `raise_limit` for *pid*, which this process started."""
+    # The user may have chosen them, and a program that uses select() fails beyond 1024.
     for limits in _FROM_BEFORE:
         try:
             resource.prlimit(pid, resource.RLIMIT_NOFILE, limits)
@@ -84,17 +82,17 @@ def from_before(pid: int) -> None:
 
 
 def most_connections(descriptors: int) -> int:
-    """Return how many connections the master's API takes where there are *descriptors*."""
+    """Return how many connections the master's API accepts with this limit of descriptors."""
     return max(FEWEST_CONNECTIONS, min(MOST_CONNECTIONS, descriptors // _ONE_IN))
 
 
 def needed(instances: int) -> int:
-    """Return how many descriptors a master of so many *instances* needs."""
+    """Return how many descriptors a master with *instances* needs."""
     return (OWN + OF_ONE * instances) * _ONE_IN // (_ONE_IN - 1)
 
 
 def few(instances: int, descriptors: int) -> str:
-    """Say that *descriptors* are too few for a master of *instances*; empty when they are not."""
+    """Return a phrase if *descriptors* are too few for a master with *instances*, else ''."""
     want = needed(instances)
     if descriptors >= want:
         return ""
@@ -103,23 +101,23 @@ def few(instances: int, descriptors: int) -> str:
 
 
 def shortage(error: BaseException, *, starting: bool = False) -> str:
-    """Say what this process or machine lacked, when that is why *error* was raised; else ''.
+    """Return what this process or machine lacked, if that caused *error*; else ''.
 
     Args:
-        error: The errors that it comes of are looked at, too.
-        starting: It comes of starting something: a process, a thread, a file.
+        error: Its causes and contexts are examined as well.
+        starting: Whether a process, a thread or a file was being created.
     """
     for one in _chain(error):
         if found := lack_in(one, starting=starting):
             return found
-        # Python has no class of its own for it
+        # Python has no special class for this error.
         if starting and isinstance(one, RuntimeError) and "start new thread" in str(one):
             return _STARTING[errno.EAGAIN]
     return ""
 
 
 def lack_in(error: BaseException, *, starting: bool = False) -> str:
-    """Say what was lacking by *error* alone, whatever it comes of; see `shortage`."""
+    """Return what was lacking according to *error* alone, without its causes; else ''."""
     number = (error.errno or 0) if isinstance(error, OSError) else 0
     found = _WORDS.get(number) or (_STARTING.get(number, "") if starting else "")
     if number == errno.EMFILE:

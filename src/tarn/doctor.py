@@ -1,7 +1,4 @@
-"""`tarn doctor`: looks at everything side by side, each thing with a deadline.
-
-What is looked at comes from outside, as `OfferedCheck`: this module knows no plugin.
-"""
+"""Run the checks of `tarn doctor` in parallel, each with a deadline."""
 
 import enum
 import queue
@@ -25,26 +22,26 @@ __all__ = [
     "worst_last",
 ]
 
+# Checks that run at the same time; one that was given up is not counted.
 AT_ONCE = 8
-"""Checks that look at the same time; one that is given up no longer counts."""
+# Characters of the progress line for the names of the running checks.
 _WORDS = 80
-"""Characters of progress that name what is still looked at."""
 
 
 class CheckState(enum.StrEnum):
-    """What came of a check, from the best to the worst."""
+    """The result of a check, from the best to the worst."""
 
     OK = "ok"
     UNKNOWN = "unknown"
-    """It cannot be seen from here, or it was not seen in time."""
+    """The check is not possible here, or did not finish in time."""
     WARNING = "warning"
     ERROR = "error"
-    """Something that keeps a cluster from working."""
+    """A finding that prevents a cluster from working."""
 
 
 @attrs.frozen
 class OfferedCheck:
-    """A check, and who brought it."""
+    """A check, and the plugin that offers it."""
 
     plugin: str
     """``tarn`` for what is built in."""
@@ -53,33 +50,42 @@ class OfferedCheck:
 
 @attrs.frozen
 class Result:
-    """What came of one check."""
+    """The result of one check."""
 
     check: str
     matters: str
     state: CheckState
     seen: str
-    """What is so, or why it is not known; may be empty where findings say it all."""
+    """What the check saw, or why it could not; may be empty if there are findings."""
     findings: tuple[Finding, ...] = ()
 
     @classmethod
     def of(cls, check: Check, looked: CheckResult) -> "Result":
-        """Return the result of a *check* that *looked*."""
+        """Return the result of *check*, which returned *looked*."""
         return cls(check.name, check.matters, _state(looked), looked.seen, looked.findings)
 
     @property
     def fatal(self) -> bool:
-        """Whether it keeps a cluster from working."""
+        """Whether it prevents a cluster from working."""
         return self.state is CheckState.ERROR
 
     def plain(self) -> dict[str, object]:
-        """Return it for programs."""
+        """Return the result as JSON-serializable data."""
         return {
             "check": self.check,
             "state": str(self.state),
             "seen": self.seen,
             "matters": self.matters,
-            "findings": [_plain(one) for one in self.findings],
+            "findings": [
+                {
+                    "code": one.code,
+                    "level": "error" if one.fatal else "warning",
+                    "where": one.where,
+                    "found": one.found,
+                    "next_step": one.next_step,
+                }
+                for one in self.findings
+            ],
         }
 
 
@@ -89,27 +95,26 @@ def examine(
     hear: Callable[[Progress], None] = lambda _progress: None,
     at_once: int = AT_ONCE,
 ) -> tuple[Result, ...]:
-    """Return what came of each check, in the order in which they were *offered*.
+    """Run the *offered* checks, *at_once* at a time, and return the results in that order.
 
-    Each looks on a thread of its own, *at_once* of them at a time. One that has not come back after
-    its ``within_s`` is given up: its result is unknown, and its thread, which nobody can end, ends
-    with the process.
+    Each check has a thread. The result of one that takes longer than its ``within_s`` is unknown;
+    its thread cannot be stopped, and runs until the process ends.
 
     Raises:
-        PluginError: Two checks have one name.
+        PluginError: Two checks have the same name.
     """
     _unique(offered)
     return _Round(offered, clock, hear).run(at_once)
 
 
 def finding(error: TarnError) -> Finding:
-    """Return the finding that an *error* of a look is."""
+    """Return the finding for an *error* that a check raised."""
     found = f"{error.found.rstrip('.')}. {error.right}" if error.right else error.found
     return Finding(error.code, error.where, found, error.next_step or f"tarn help {error.code}")
 
 
 def once(results: Iterable[Result]) -> tuple[Result, ...]:
-    """Return *results*, each finding told by the first check that has it, and by no other."""
+    """Return *results* with each finding only in the first check that has it."""
     told: set[Finding] = set()
     left: list[Result] = []
     for result in results:
@@ -125,7 +130,7 @@ def once(results: Iterable[Result]) -> tuple[Result, ...]:
 
 
 def totals(results: Iterable[Result]) -> Mapping[CheckState, int]:
-    """Return how many checks have each state, the worst state first; all are there."""
+    """Return the number of checks in each state, the worst state first."""
     counts = dict.fromkeys(reversed(CheckState), 0)
     for result in results:
         counts[result.state] += 1
@@ -133,16 +138,14 @@ def totals(results: Iterable[Result]) -> Mapping[CheckState, int]:
 
 
 def worst_last(results: Iterable[Result]) -> tuple[Result, ...]:
-    """Return *results* from the best to the worst state, within one in the order they have.
-
-    In a terminal the last lines are those that are seen.
-    """
+    """Return *results* sorted from the best to the worst state."""
+    # In a terminal the last lines stay visible.
     order = tuple(CheckState)
     return tuple(sorted(results, key=lambda result: order.index(result.state)))
 
 
 class _Round:
-    """One examination. Used on one thread; the checks look on others, which only put answers."""
+    """One run of all checks. Used by one thread; the checks' threads only put results."""
 
     def __init__(
         self, offered: Sequence[OfferedCheck], clock: Clock, hear: Callable[[Progress], None]
@@ -151,7 +154,7 @@ class _Round:
         self._answers: queue.SimpleQueue[tuple[int, Result]] = queue.SimpleQueue()
         self._results: dict[int, Result] = {}
         self._until_s: dict[int, float] = {}
-        """Of those that look now: when they are given up."""
+        """The deadline of each running check."""
 
     def run(self, at_once: int) -> tuple[Result, ...]:
         """Begin all, and wait for all."""
@@ -159,9 +162,17 @@ class _Round:
         while waiting or self._until_s:
             while waiting and len(self._until_s) < at_once:
                 self._begin(*waiting.pop())
-            self._say()
-            self._wait()
-            self._give_up()
+            names = ", ".join(self._offered[number].check.name for number in self._until_s)
+            shown = names if len(names) <= _WORDS else f"{names[: _WORDS - 1]}…"
+            done, of = len(self._results), len(self._offered)
+            self._hear(Progress("looking", f"{done} of {of} done; {shown}", done, of))
+            self._take_answer()
+            now_s = self._clock.now_s()
+            for number in [n for n, until_s in self._until_s.items() if until_s <= now_s]:
+                del self._until_s[number]
+                check = self._offered[number].check
+                seen = f"it did not finish within {check.within_s:g} s"
+                self._results[number] = Result.of(check, CheckResult(seen, known=False))
         return tuple(self._results[number] for number in range(len(self._offered)))
 
     def _begin(self, number: int, one: OfferedCheck) -> None:
@@ -171,33 +182,19 @@ class _Round:
         self._until_s[number] = self._clock.now_s() + one.check.within_s
         threading.Thread(target=look, name=f"doctor {one.check.name}", daemon=True).start()
 
-    def _wait(self) -> None:
-        """Take the next answer, if one comes before somebody must be given up."""
+    def _take_answer(self) -> None:
+        """Take the next result, if one comes before the next deadline."""
         left_s = max(0.001, min(self._until_s.values()) - self._clock.now_s())
         try:
             number, result = self._answers.get(timeout=left_s)
         except queue.Empty:
             return
-        if self._until_s.pop(number, None) is not None:  # else it came too late
+        if self._until_s.pop(number, None) is not None:  # None: it came after its deadline
             self._results[number] = result
-
-    def _give_up(self) -> None:
-        now_s = self._clock.now_s()
-        for number in [number for number, until_s in self._until_s.items() if until_s <= now_s]:
-            del self._until_s[number]
-            check = self._offered[number].check
-            seen = f"it did not finish within {check.within_s:g} s"
-            self._results[number] = Result.of(check, CheckResult(seen, known=False))
-
-    def _say(self) -> None:
-        names = ", ".join(self._offered[number].check.name for number in self._until_s)
-        shown = names if len(names) <= _WORDS else f"{names[: _WORDS - 1]}…"
-        done, of = len(self._results), len(self._offered)
-        self._hear(Progress("looking", f"{done} of {of} done; {shown}", done, of))
 
 
 def _result(one: OfferedCheck) -> Result:
-    """Look; whatever is raised becomes a finding."""
+    """Run one check; an exception becomes a finding."""
     check = one.check
     try:
         looked = _whole(check.look())
@@ -205,7 +202,7 @@ def _result(one: OfferedCheck) -> Result:
         looked = CheckResult("", tuple(finding(error) for error in errors.errors))
     except TarnError as error:
         looked = CheckResult("", (finding(error),))
-    except BaseException as error:  # noqa: BLE001 (a stranger's code; it is told, not hidden)
+    except BaseException as error:  # noqa: BLE001 (a plugin's code; it is reported)
         looked = CheckResult(
             "its check failed, so the result is unknown", (_fault(one, error),), known=False
         )
@@ -213,13 +210,13 @@ def _result(one: OfferedCheck) -> Result:
 
 
 def _whole(answer: object) -> CheckResult:
-    """Return the *answer* of a look with its findings as a tuple.
+    """Return the *answer* of a check with its findings as a tuple.
 
     Raises:
-        TypeError: It is something else.
+        TypeError: *answer* is not a `CheckResult`, or has something other than findings.
     """
     if not isinstance(answer, CheckResult):
-        raise TypeError(f"a Looked is needed, not {answer!r:.80}")
+        raise TypeError(f"a CheckResult is needed, not {answer!r:.80}")
     findings = tuple(answer.findings)
     for one in findings:
         if not isinstance(one, Finding):
@@ -228,7 +225,7 @@ def _whole(answer: object) -> CheckResult:
 
 
 def _fault(one: OfferedCheck, error: BaseException) -> Finding:
-    """Return the finding that a plugin's own error is: nobody's cluster is broken by it."""
+    """Return the finding for a plugin's own error; not fatal, as the cluster may be fine."""
     said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     return Finding(
         PluginError.default_code,
@@ -261,13 +258,3 @@ def _unique(offered: Iterable[OfferedCheck]) -> None:
                 next_step=f"Uninstall one, or set TARN_DISABLED_PLUGINS={one.plugin}",
             )
         owners[name] = one.plugin
-
-
-def _plain(one: Finding) -> dict[str, object]:
-    return {
-        "code": one.code,
-        "level": "error" if one.fatal else "warning",
-        "where": one.where,
-        "found": one.found,
-        "next_step": one.next_step,
-    }

@@ -3,21 +3,21 @@
 ::
 
     TarnError                    where, found, right, next_step; exit code 1
-    ├── ConfigError              (also ValueError) what the user wrote cannot be meant; exit code 2
-    │   └── ConfigErrors         all of them at once
+    ├── ConfigError              (also ValueError) an invalid configuration; exit code 2
+    │   └── ConfigErrors         several of them at once
     ├── RefusedError             a request that the limits or the present state forbid; exit code 2
-    ├── ConflictError            somebody else changed it first (If-Match); exit code 1
+    ├── ConflictError            the cluster was changed meanwhile (If-Match); exit code 1
     ├── PluginError              a plugin broke the rules of its hook
-    │   └── ProviderMissingError no plugin offers the name, or its modules are absent; exit code 6
+    │   └── ProviderMissingError no plugin offers the name, or modules are missing; exit code 6
     ├── ProviderError            a provider could not do its work
     │   ├── LaunchError
     │   ├── StorageError
     │   │   └── RepositoryError  what the spec names is not a repository; exit code 2
     │   └── DiscoveryError
     ├── NotFoundError            no such cluster, instance or code; exit code 3
-    ├── UnreachableError         it exists and does not answer; exit code 3
+    ├── UnreachableError         a cluster exists, but does not answer; exit code 3
     ├── TimedOutError            a deadline passed; exit code 4
-    ├── NotAuthorizedError       the authorizer said no, or the api token is wrong; exit code 5
+    ├── NotAuthorizedError       access was denied, or the api token is wrong; exit code 5
     └── Superseded               a master with a higher epoch is at work
 
 Callers branch on the class and the attributes, never on the text.
@@ -47,14 +47,14 @@ __all__ = [
 
 
 class TarnError(Exception):
-    """Say where something is wrong, what was found, what would be right, and what to do.
+    """An error that says where it is, what was found, what would be right, and what to do.
 
     Args:
-        found: What is the case, with values quoted and units written. The one required part.
+        found: What was found, with values quoted and units written. The only required part.
         code: ``TARN-nnnn`` from the table in ``tarn.domain.codes``.
-        where: File and key, instance, or address; empty when there is no place to name.
+        where: File and key, instance, or address; may be empty.
         right: What would have been right.
-        next_step: What the reader can do now, best a command to paste.
+        next_step: What the reader can do now, preferably a command to paste.
     """
 
     exit_code = 1
@@ -80,14 +80,14 @@ class TarnError(Exception):
 
 
 class ConfigError(TarnError, ValueError):
-    """What the user wrote cannot be meant."""
+    """The user's configuration is invalid."""
 
     exit_code = 2
     default_code = "TARN-2000"
 
 
 class ConfigErrors(ConfigError):  # noqa: N818 (a plural on purpose)
-    """Every configuration error of one reading, at once."""
+    """Every error of one configuration."""
 
     def __init__(self, errors: Sequence[ConfigError]) -> None:
         self.errors = tuple(errors)
@@ -97,14 +97,14 @@ class ConfigErrors(ConfigError):  # noqa: N818 (a plural on purpose)
 
 
 class RefusedError(TarnError):
-    """The limits, or the present state, forbid what was asked."""
+    """The limits or the present state forbid the request."""
 
     exit_code = 2
     default_code = "TARN-2100"
 
 
 class ConflictError(TarnError):
-    """Somebody changed the cluster since the revision that the request names."""
+    """The cluster was changed since the revision that the request names."""
 
     default_code = "TARN-2101"
 
@@ -114,7 +114,7 @@ class ConflictError(TarnError):
 
 
 class PluginError(TarnError):
-    """A plugin broke the rules of its hook; ``plugin`` names the culprit."""
+    """A plugin broke the rules of its hook; ``plugin`` is its name."""
 
     default_code = "TARN-6000"
 
@@ -128,13 +128,13 @@ class ProviderMissingError(PluginError):
 
     exit_code = 6
     default_code = "TARN-6001"
+    of_choice = ""
+    """The part of ``found`` after the key of the choice: `` = 'x': no plugin offers it``."""
 
     @staticmethod
     def reason(module: str, error: ImportError) -> str:
-        """Say why *module* cannot be used: it is not installed, or what importing it said.
-
-        The deepest cause counts: a library that wraps an ImportError often hides the reason.
-        """
+        """Return why *module* cannot be used: it is not installed, or its import failed."""
+        # A library that wraps an ImportError often hides the reason, so the deepest cause counts.
         deepest = error
         while isinstance(deepest.__cause__, ImportError):
             deepest = deepest.__cause__
@@ -144,7 +144,7 @@ class ProviderMissingError(PluginError):
 
 
 class ProviderError(TarnError):
-    """A provider could not do its work; ``retry_after_s`` None: trying again is pointless."""
+    """A provider could not do its work; ``retry_after_s`` is None if a retry is pointless."""
 
     default_code = "TARN-3000"
 
@@ -199,7 +199,7 @@ class NotFoundError(TarnError):
 
 
 class UnreachableError(TarnError):
-    """It exists, and does not answer."""
+    """A cluster exists, but does not answer."""
 
     exit_code = 3
     default_code = "TARN-4001"
@@ -213,21 +213,29 @@ class TimedOutError(TarnError):
 
 
 class NotAuthorizedError(TarnError):
-    """The authorizer said no, or the api token is missing or wrong."""
+    """Access was denied, or the api token is missing or wrong."""
 
     exit_code = 5
     default_code = "TARN-5000"
 
     def __init__(
-        self, principal: str, action: str, model: str = "", *, next_step: str = ""
+        self,
+        principal: str,
+        action: str,
+        model: str = "",
+        *,
+        next_step: str = "",
+        negotiates: bool = False,
     ) -> None:
         self.principal, self.action, self.model = principal, action, model
+        self.negotiates = negotiates
+        """Whether the server would accept a Kerberos ticket."""
         of = f" on model '{model}'" if model else ""
         super().__init__(f"{principal} may not {action}{of}", next_step=next_step)
 
 
 class Superseded(TarnError):  # noqa: N818 (a state of affairs, not a fault)
-    """A master with a higher epoch is at work; this one leaves everything as it is."""
+    """A master with a higher epoch is at work, so this one must not change anything."""
 
     default_code = "TARN-1001"
 

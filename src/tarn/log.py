@@ -1,10 +1,8 @@
-"""The master's log: one line for each thing said, as text or as JSON, with what it is about.
+"""The master's log: one line for each record, as text or as JSON.
 
-Everybody who has something to say uses the standard library's ``logging``; ``extra`` names what it
-is about (`ABOUT`). Every line carries the cluster and the epoch; one that is written while a
-request is answered carries its id. Secrets that the master holds are taken out of each line.
-
-This is the only place that imports structlog. ``docs/reference/events.md`` describes the lines.
+All code uses the standard library's ``logging``; ``extra`` has the fields in `ABOUT`. Every line
+contains the cluster and the epoch, and the id of the request that is being answered, if any. The
+master's secrets are masked. ``docs/reference/events.md`` describes the lines.
 """
 
 import contextlib
@@ -15,7 +13,7 @@ import sys
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import IO, Any
@@ -24,10 +22,10 @@ from tarn.plain import SecretMasker
 
 __all__ = [
     "ABOUT",
+    "LineFormatter",
     "RepeatCounter",
     "ThrottledHandler",
     "begin",
-    "formatter",
     "hide",
     "of_epoch",
     "place_of",
@@ -36,44 +34,44 @@ __all__ = [
 ]
 
 ABOUT = ("instance", "request", "decision", "event")
-"""Names in ``extra`` that become fields of a line; whatever else stands there does not."""
+"""The names in ``extra`` that become fields of a line."""
 
 _HIDING = SecretMasker()
+# Fields of every line that are known only after the log began.
 _MASTER = {"epoch": ""}
-"""What this process learns about itself after its log began."""
 _REQUEST: ContextVar[str] = ContextVar("request", default="")
 
+# A record that repeats within this time is counted instead of written.
 EVERY_S = 60.0
-"""What is said again within it is counted, and said no more."""
 MOST_KINDS = 256
+# Loggers to which any client can cause a record with each connection.
 _FOREIGN = ("asyncio", "uvicorn")
-"""Loggers that anybody who connects can make write as often as he likes."""
 
 _TEXT_HEAD = ("at", "level", "thread", "logger", "message", "traceback")
+# Characters that control a terminal, or end a line.
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
-"""What a terminal would obey, or take for the end of a line."""
+# Fields that are not in a line of text, since the message repeats them.
 _UNSAID = ("event",)
-"""Not in a line of text: the message says it."""
 
 
 def hide(secrets: Iterable[str | bytes]) -> None:
-    """Take *secrets* out of every line from now on, in each form of `tarn.plain.forms`."""
+    """Mask *secrets* in every line from now on, in each form of `tarn.plain.forms`."""
     _HIDING.add(*secrets)
 
 
 def of_epoch(epoch: str) -> None:
-    """Say in every line from now on which master this is."""
+    """Set the epoch of every line from now on."""
     _MASTER["epoch"] = epoch
 
 
 def request_id() -> str:
-    """Return the id of the request that is being answered; empty outside of one."""
+    """Return the id of the request that is being answered, or ''."""
     return _REQUEST.get()
 
 
 @contextlib.contextmanager
 def within(request: str) -> Iterator[None]:
-    """Mark what is said meanwhile, in this task or thread, as about the request of this id."""
+    """Add the id *request* to the records of this task or thread meanwhile."""
     token = _REQUEST.set(request)
     try:
         yield
@@ -82,40 +80,38 @@ def within(request: str) -> Iterator[None]:
 
 
 def begin(form: str, level: str, cluster: str, stream: IO[str] | None = None) -> None:
-    """Let this process write its log to *stream* (None: standard error).
-
-    Nothing is changed where somebody has set up logging already.
+    """Set up the log of this process, unless logging is set up already.
 
     Args:
         form: ``json`` or ``text``.
-        level: The least severe level that is written.
-        cluster: Whose master it is.
-        stream: Where the lines go.
+        level: The minimum level.
+        cluster: Name of the master's cluster.
+        stream: Where the lines go; None: standard error.
     """
     root = logging.getLogger()
     if root.handlers:
         return
     handler = ThrottledHandler(stream or sys.stderr)
-    handler.setFormatter(formatter(form, cluster))
+    handler.setFormatter(LineFormatter(form, cluster))
     root.addHandler(handler)
     root.setLevel(level.upper())
-    threading.excepthook = _died
+    threading.excepthook = _log_thread_error
 
 
 Kind = tuple[object, ...]
 
 
 class RepeatCounter:
-    """Counts what is said again within a minute of its first time, kind by kind. Any thread."""
+    """Counts records that repeat within a minute, by kind. Any thread may use it."""
 
     def __init__(self, every_s: float = EVERY_S, most: int = MOST_KINDS) -> None:
         self._every_s, self._most = every_s, most
         self._lock = threading.Lock()
         self._kinds: OrderedDict[Kind, tuple[float, int]] = OrderedDict()
-        """When each was said last, and how often it was not said since; the oldest first."""
+        """When each was last written, and how often it was not since then; the oldest first."""
 
     def again(self, kind: Kind, now_s: float) -> int | None:
-        """Return how often it was not said since it was said last; None: do not say it now."""
+        """Return how often *kind* was not written since the last time; None: do not write it."""
         with self._lock:
             said_s, count = self._kinds.get(kind, (float("-inf"), 0))
             if now_s - said_s < self._every_s:
@@ -129,7 +125,7 @@ class RepeatCounter:
 
 
 def place_of(error: BaseException) -> Kind:
-    """Return what makes *error* the same as one before: its class, and where it was raised."""
+    """Return the kind of *error*: its class, and the line that raised it."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
@@ -138,10 +134,7 @@ def place_of(error: BaseException) -> Kind:
 
 
 def _kind_of(record: logging.LogRecord) -> Kind | None:
-    """Return as what *record* is counted; None: it is always said.
-
-    Those with a traceback, those that name their ``kind`` in ``extra``, and those of others.
-    """
+    """Return the kind by which *record* is counted; None: it is always written."""
     kind = getattr(record, "kind", None)
     if kind is not None:
         return record.name, kind
@@ -153,10 +146,10 @@ def _kind_of(record: logging.LogRecord) -> Kind | None:
 
 
 class ThrottledHandler(logging.StreamHandler[IO[str]]):
-    """Writes the lines. One that cannot be made is told of without its words.
+    """Writes the lines, those that may repeat endlessly once a minute for each kind.
 
-    What may be said without end (an error of a loop, what anybody can cause) is written once a
-    minute for each kind, with how often it was not written since.
+    These are records with a traceback or a ``kind`` in ``extra``, and those that clients can cause.
+    The next line of a kind says how many were left out.
     """
 
     def __init__(self, stream: IO[str]) -> None:
@@ -164,7 +157,7 @@ class ThrottledHandler(logging.StreamHandler[IO[str]]):
         self._repeats = RepeatCounter()
 
     def filter(self, record: logging.LogRecord) -> Any:
-        """Leave out what was written within the last minute, and count it."""
+        """Leave out a record whose kind was written within the last minute, and count it."""
         kind = _kind_of(record)
         if kind is not None:
             count = self._repeats.again(kind, time.monotonic())
@@ -174,74 +167,58 @@ class ThrottledHandler(logging.StreamHandler[IO[str]]):
         return super().filter(record)
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 (the library's name)
-        """Say that *record* was lost; the library would print all that was to be said."""
+        """Write that *record* was lost."""
+        # The library would print the whole record, with any secret in it.
         kind = getattr(sys.exc_info()[0], "__name__", "an error")
         with contextlib.suppress(OSError, ValueError):
             self.stream.write(f"a line of {record.name} could not be written: {kind}\n")
 
 
-def formatter(form: str, cluster: str) -> logging.Formatter:
-    """Return what makes a line of a record."""
-    import structlog  # noqa: PLC0415 (the other parts of this module are for clients, too)
+class LineFormatter(logging.Formatter):
+    """Formats a record as one line, as ``json`` or as ``text``."""
 
-    def named(_logger: Any, _method: str, event: Any) -> Any:
-        record = event["_record"]
+    def __init__(self, form: str, cluster: str) -> None:
+        super().__init__()
+        self._render: Callable[..., str] = json.dumps if form == "json" else _as_text
+        self._cluster = cluster
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return *record* as one line, with secrets masked."""
+        at = datetime.fromtimestamp(record.created, UTC)
         unsaid = getattr(record, "unsaid", 0)
         more = f" (and {unsaid} more times since it was last written)" if unsaid else ""
         said: dict[str, Any] = {
-            "at": _moment(record.created),
+            "at": at.isoformat(timespec="milliseconds")[:-6] + "Z",
             "level": record.levelname.lower(),
             "logger": record.name,
             "thread": record.threadName or "",
-            "message": f"{event['event']}{more}",
-            "cluster": cluster,
+            "message": f"{record.getMessage()}{more}",
+            "cluster": self._cluster,
             "epoch": _MASTER["epoch"],
         }
         about = {name: getattr(record, name, None) for name in ABOUT}
         about["request"] = about["request"] or _REQUEST.get()
         said |= {name: value for name, value in about.items() if value not in (None, "")}
-        if "exception" in event:
-            said["traceback"] = event["exception"]
-        return said
-
-    def hidden(_logger: Any, _method: str, event: Any) -> Any:
-        return _HIDING.value(event)
-
-    render = _as_json if form == "json" else _as_text
-    return structlog.stdlib.ProcessorFormatter(
-        processors=[structlog.processors.format_exc_info, named, hidden, render]
-    )
+        if record.exc_info:
+            said["traceback"] = self.formatException(record.exc_info)
+        # Masked as values, since JSON's escapes would change the text of a secret.
+        return self._render(_HIDING.value(said), default=str)
 
 
-def _as_json(_logger: Any, _method: str, event: Any) -> str:
-    return json.dumps(event, default=str)
-
-
-def _as_text(_logger: Any, _method: str, event: Any) -> str:
-    """Return ``TIME LEVEL THREAD LOGGER: MESSAGE [what it is about]``, then a traceback.
-
-    What follows a line's end is set off by two blanks: nobody can write a line of his own.
-    """
+def _as_text(event: Mapping[str, Any], **_: object) -> str:
+    """Return ``TIME LEVEL THREAD LOGGER: MESSAGE [FIELDS]``, then a traceback."""
     head = f"{event['at']} {event['level'].upper()} {event['thread']} {event['logger']}"
     rest = {k: v for k, v in event.items() if k not in _TEXT_HEAD and k not in _UNSAID}
     about = " ".join(f"{name}={value}" for name, value in rest.items())
     trace = f"\n{event['traceback']}" if "traceback" in event else ""
-    return _CONTROL.sub(_spelled, f"{head}: {event['message']} [{about}]{trace}").replace(
-        "\n", "\n  "
-    )
+    text = f"{head}: {event['message']} [{about}]{trace}"
+    text = _CONTROL.sub(lambda found: repr(found[0])[1:-1], text)
+    # Further lines are indented, so that a message cannot forge a line.
+    return text.replace("\n", "\n  ")
 
 
-def _spelled(found: re.Match[str]) -> str:
-    return repr(found[0])[1:-1]
-
-
-def _moment(at: float) -> str:
-    """Return wall time *at* (Unix seconds) in UTC, to the millisecond."""
-    return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds")[:-6] + "Z"
-
-
-def _died(failed: threading.ExceptHookArgs) -> None:
-    """Log what ended a thread; it would go to standard error as it is."""
+def _log_thread_error(failed: threading.ExceptHookArgs) -> None:
+    """Log the exception that ended a thread; Python would print it with its secrets."""
     if failed.exc_value is None or failed.exc_type is SystemExit:
         return
     name = failed.thread.name if failed.thread else "a thread"

@@ -1,11 +1,11 @@
-"""One master: the only place that builds the graph of objects.
+"""The process of a master: creates all its objects and connects them.
 
-``python -m tarn.master DIRECTORY`` runs the cluster whose files a deployer left in DIRECTORY:
-``spec.yaml``, ``staged.json`` and, unless nobody is asked for one, ``api_token``. With ``--runtime
-NAME`` that runtime brings them there first.
+``python -m tarn.master DIRECTORY`` runs the cluster whose files a deployer wrote into DIRECTORY:
+``spec.yaml``, ``staged.json`` and, unless the API needs no token, ``api_token``. With ``--runtime
+NAME`` that runtime writes them there first.
 
-Exit status: 0 when it left (SIGTERM) or ended the cluster, 3 when a newer master superseded it, 1
-when its runtime ended by an error, another class's `exit_code` when it could not start.
+Exit status: 0 after SIGTERM or the end of the cluster, 3 if a newer master superseded it, 1 if its
+runtime ended by an error, and the `exit_code` of the error if it could not start.
 """
 
 import argparse
@@ -26,20 +26,17 @@ import attrs
 from tarn import config, descriptors, plugins
 from tarn import log as lines
 from tarn.clock import SystemClock
-from tarn.control.announcer import Announcer
-from tarn.control.build_snapshot import blank_snapshot
-from tarn.control.discoveries import NamedDiscovery, named, reach, rules_of
-from tarn.control.inbox import Inbox
+from tarn.control.affinity import AffinityRunner
+from tarn.control.discoveries import named, reach, rules_of
 from tarn.control.issues import of_files
-from tarn.control.journal import Journal, beside
+from tarn.control.journal import Announcer, Journal, event_file_in
 from tarn.control.launching import launch_in, tests_in, warmup_in
 from tarn.control.loop import Control, ControlDependencies, ControlResult
-from tarn.control.policy import PolicyRunner
+from tarn.control.mailbox import Inbox
+from tarn.control.policy import PolicyRunner, scaling
 from tarn.control.pulse import Pulse
 from tarn.control.recorder import Recorder
-from tarn.control.scaling import scaling
 from tarn.control.scrape import Families, Scraper
-from tarn.control.snapshot import Board
 from tarn.control.state import Memory, Saver, load_state
 from tarn.domain import ClusterSpec, Launch, Recovered
 from tarn.domain.access import AccessRules
@@ -47,35 +44,43 @@ from tarn.domain.fleet import Fleet, Rules
 from tarn.domain.memory import begin
 from tarn.errors import ConfigError, DiscoveryError, LaunchError, Superseded, TarnError
 from tarn.hookspecs import RuntimeFactory
-from tarn.http.app import create_app
-from tarn.http.authorizer_pool import AccessGate, AuthorizerPool, DirectAuthorizer
-from tarn.http.hosts import Hosts
-from tarn.http.identity import Proofs, connects
-from tarn.http.identity.prepared import brought_secrets, prepared
-from tarn.http.log_reader import LogReader
+from tarn.http.app import Application
+from tarn.http.blocking_pool import AccessGate, AuthorizerPool, DirectAuthorizer, LogReader
+from tarn.http.grpc_service import GrpcListener
+from tarn.http.master_secrets import (
+    CODE,
+    brought_secrets,
+    keep_port,
+    last_port,
+    prepared,
+    token_after,
+)
+from tarn.http.request import Hosts
+from tarn.http.rights import Sources
 from tarn.http.server import HttpServer
-from tarn.http.sources import Sources
-from tarn.http.takeover import CODE, keep_port, last_port, token_after
-from tarn.http.tls import known_as, of_master
 from tarn.interfaces import Authorizer, Discovery, MasterContext, Runtime, StateStore
 from tarn.java import leave
+from tarn.plain.master_files import TLS
+from tarn.read.snapshot import Board, blank_snapshot
+from tarn.tls.contexts import connects, known_as, of_master
+from tarn.triton.restricted import keys
 from tarn.triton.test_sources import KnownTests
 
 __all__ = ["main", "run"]
 
 log = logging.getLogger("tarn.master")
-Closed = TypeVar("Closed", Announcer, Journal, PolicyRunner, Scraper)
+Closed = TypeVar("Closed", AffinityRunner, Announcer, Journal, PolicyRunner, Scraper)
 
+# Exit status after which the process that keeps a master running does not start another one.
 SUPERSEDED = 3
-"""Exit status that tells a keeper not to start another one."""
+# Exit status by outcome; 0 for any other.
 _STATUS = {ControlResult.SUPERSEDED: SUPERSEDED, ControlResult.FAILED: TarnError.exit_code}
-"""Every other outcome is 0."""
+# The interpreter's switch interval. With the default, a busy control thread delays answers of the
+# HTTP thread by 130 ms at the 99th percentile; with this one by 23 ms.
 SWITCH_S = 0.0005
-"""The interpreter's switch interval: with the default a busy control thread costs the HTTP thread
-a p99 of 130 ms, with this one 23 ms."""
 SCRAPE_TIMEOUT_S = 2.0
+# An exit takes 150 ms; after the end of a cluster its discoveries may have to withdraw it first.
 LEAVE_WITHIN_S = 10.0
-"""Leaving takes 150 ms; a cluster that ended may have to withdraw from its discoveries first."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -111,8 +116,8 @@ def run(
 ) -> ControlResult:
     """Run the cluster of *directory* until it ends, is superseded, or *stop* is set.
 
-    Its files are brought there by *runtime*; without one, a deployer has put them there. *offered*
-    are the plugins; None: those that are installed.
+    *runtime* names the runtime that first writes the files there; '' if a deployer did. *offered*
+    are the plugins; None: the installed ones.
     """
     offered = offered or plugins.load(disabled=environ.get("TARN_DISABLED_PLUGINS", ""))
     if runtime:
@@ -141,7 +146,8 @@ def run(
 
 
 def _spec(directory: Path, runtime: str) -> tuple[dict[str, Any], ClusterSpec]:
-    """Read what the deployer left; the environment's own settings were folded in by the client."""
+    """Return the spec as masked plain data, and as a value."""
+    # An empty environment, since the client has applied its own to the spec.
     loaded = config.load(directory / "spec.yaml", environ={})
     if runtime not in ("", loaded.spec.runtime.use):
         raise ConfigError(
@@ -170,7 +176,7 @@ class _Master:
         self._stop = stop
         self._owned = owned
         self._notes: list[tuple[str, str, str]] = []
-        """What happened before there was a fleet to note it in: code, subject, words."""
+        """Events before there is a fleet to record them: code, subject, message."""
         self._pulse = Pulse(context.clock, context.spec.scaling.interval_s)
 
     def work(
@@ -185,8 +191,9 @@ class _Master:
         runtime = factory.runtime(settings, context)
         self._owned.callback(runtime.close)
         store = factory.state_store(settings, context)
-        app = create_app(self._remembering(sources, runtime, store, server.url))
-        # a state that cannot be read ends this master before it is announced
+        sources = self._remembering(sources, runtime, store, server.url)
+        app = Application(self._as_one_triton(sources, factory, launch))
+        # Before the address is announced, as an unreadable state ends this master.
         memory = load_state(store, context.clock, self._stop)
         self._context = attrs.evolve(context, api_url=server.start(app))
         discoveries = self._discoveries(first=memory == (None, ()))
@@ -194,7 +201,15 @@ class _Master:
         fleet = self._begin(store, memory, recovered, rules)
         control = self._control(fleet, rules, launch, runtime, sources.inbox, board, discoveries)
         self._offered.master_started(context)
-        return self._until_over(control, runtime)
+        control.start()
+        self._stop.wait()
+        control.leave()
+        control.wait(LEAVE_WITHIN_S)
+        outcome = control.outcome
+        if outcome is ControlResult.ENDED:
+            runtime.finish()
+        self._offered.master_stopping(self._context, str(outcome))
+        return outcome
 
     def _sources(
         self,
@@ -204,13 +219,15 @@ class _Master:
         plain: Mapping[str, Any],
         server: HttpServer,
     ) -> Sources:
-        """Return what the API reads and asks: who is believed, and who may."""
+        """Return the sources of the API: its data, and the checks of identity and rights."""
         context, spec = self._context, self._context.spec
         authorizer = self._provider("authorizer", spec.authorizer.use, spec.authorizer.options)
         self._owned.callback(authorizer.close)
         proxy = factory.proxy(settings, context.directory, context.environ)
         api_token = self._token_after(server.displaced)
-        proofs = self._proofs(factory, settings, api_token)
+        names = factory.names(settings, context.directory, context.environ)
+        proofs = prepared(spec.api, context.directory, api_token, names)
+        self._owned.callback(proofs.close)
         return Sources(
             board=board,
             inbox=Inbox(self._wake.set),
@@ -237,7 +254,7 @@ class _Master:
         )
 
     def _token_after(self, port: int | None) -> bytes | None:
-        """Return the api token; a new one where a stranger has the *port* of the last master."""
+        """Return the api token, a new one if another user listens at the last master's *port*."""
         context = self._context
         token, found = token_after(context.directory, context.spec.api.token, port, os.getuid())
         if found:
@@ -248,12 +265,19 @@ class _Master:
     def _remembering(
         self, sources: Sources, runtime: Runtime, store: StateStore, url: str
     ) -> Sources:
-        """Return *sources* with what was: the hours, and the logs."""
+        """Return *sources* with the history and the logs."""
         recorder = Recorder(sources.board, store, self._context)
         self._owned.callback(recorder.close)
         logs = LogReader(runtime.log)
         self._owned.callback(logs.close)
         return attrs.evolve(sources, dashboard=f"{url}/dashboard", past=recorder.past, logs=logs)
+
+    def _as_one_triton(self, sources: Sources, factory: RuntimeFactory, launch: Launch) -> Sources:
+        """Return *sources* with what the fleet needs to answer as one Triton."""
+        context, api = self._context, self._context.spec.api
+        proof = None if api.tls is None else context.directory / TLS
+        listener = GrpcListener(factory.host(context.environ), api.grpc_port, proof=proof)
+        return attrs.evolve(sources, keys_of=lambda id_: keys(launch, id_), grpc=listener)
 
     def _server(self, factory: RuntimeFactory) -> HttpServer:
         context, api = self._context, self._context.spec.api
@@ -272,23 +296,16 @@ class _Master:
             )
         except LaunchError:
             if api.port and api.port == last:
-                self._token_after(last)  # the next master, which can listen, has the new one
+                self._token_after(last)  # the next master that can listen uses the new token
             raise
         self._owned.callback(server.close)
         keep_port(context.directory, server.port)
         return server
 
-    def _proofs(self, factory: RuntimeFactory, settings: Any, api_token: bytes | None) -> Proofs:
-        context = self._context
-        names = factory.names(settings, context.directory, context.environ)
-        proofs = prepared(context.spec.api, context.directory, api_token, names)
-        self._owned.callback(proofs.close)
-        return proofs
-
     def _begin(
         self, store: StateStore, memory: Memory, recovered: Recovered, rules: Rules
     ) -> Fleet:
-        """Take up the saved state; alerts about damaged ones become events."""
+        """Return the fleet of the saved state; alerts about damaged states become events."""
         context = self._context
         state, alerts = memory
         now_s, at = context.clock.now_s(), context.clock.at()
@@ -323,6 +340,7 @@ class _Master:
             discoveries=discoveries,
             scraper=scraper,
             policy=policy_runner,
+            affinity=self._affinity(),
             saver=self._saver,
             announcer=self._closed(Announcer(self._offered)),
             inbox=inbox,
@@ -330,11 +348,17 @@ class _Master:
             wake=self._wake,
             over=self._stop.set,
             kept=sizing.kept,
-            journal=self._closed(Journal(context.spec.name, beside(context.directory))),
+            journal=self._closed(Journal(context.spec.name, event_file_in(context.directory))),
             pulse=self._pulse,
             lasting=tuple(of_files(few, spec.name)),
         )
         return Control(fleet, rules, launch, warmup, near)
+
+    def _affinity(self) -> AffinityRunner:
+        chosen, clock = self._context.spec.affinity, self._context.clock
+        affinity = self._provider("affinity", chosen.use, chosen.options)
+        owner = self._offered.owner("affinity", chosen.use)
+        return self._closed(AffinityRunner(affinity, clock, self._wake.set, owner))
 
     def _scraper(self, families: Families, tests: KnownTests) -> Scraper:
         clock, interval_s = self._context.clock, self._context.spec.scaling.interval_s
@@ -345,19 +369,20 @@ class _Master:
         return self._closed(made)
 
     def _closed(self, made: Closed) -> Closed:
-        """Return *made*, which is closed when the master leaves."""
+        """Return *made*, which is closed when the master exits."""
         self._owned.callback(made.close)
         return made
 
     def _discoveries(self, *, first: bool) -> dict[str, Discovery]:
-        """Make those that the master runs itself; of its *first* start the required ones answer.
+        """Create the master's own discoveries; at the *first* start the required ones must answer.
 
-        A later master goes on without them: its fleet serves, and each view is tried again. So
-        does one that finds a saved state which cannot be read. All of it is before this master is
-        announced: whoever started it learns why it ended.
+        Called before this master is announced, so that a failure is reported to the user.
         """
+        # A later master works without them: its fleet serves already, and each view is retried.
         own = [one for one in named(self._context.spec.discovery) if not one.followers]
-        made = {one.name: self._discovery(one) for one in own}
+        made: dict[str, Discovery] = {
+            one.name: self._provider("discovery", one.spec.use, one.spec.options) for one in own
+        }
         if first:
             required = {one.name: made[one.name] for one in own if one.spec.required}
             try:
@@ -368,27 +393,13 @@ class _Master:
                 raise
         return made
 
-    def _discovery(self, one: NamedDiscovery) -> Discovery:
-        return cast(Discovery, self._provider("discovery", one.spec.use, one.spec.options))
-
-    def _until_over(self, control: Control, runtime: Runtime) -> ControlResult:
-        control.start()
-        self._stop.wait()
-        control.leave()
-        control.wait(LEAVE_WITHIN_S)
-        outcome = control.outcome
-        if outcome is ControlResult.ENDED:
-            runtime.finish()
-        self._offered.master_stopping(self._context, str(outcome))
-        return outcome
-
     def _provider(self, kind: str, name: str, options: Mapping[str, object]) -> Any:
         factory = self._offered.choose(kind, name, f"{kind}.use")
         settings = self._offered.settings(factory, options, f"{kind}.options")
         return factory.create(settings, self._context)
 
     def _gate(self, authorizer: Authorizer) -> AccessGate:
-        if self._context.spec.authorizer.use == "none":
+        if self._context.spec.authorizer.use == "none":  # it answers at once, without a thread
             return DirectAuthorizer(authorizer)
         gate = AuthorizerPool(authorizer)
         self._owned.callback(gate.close)

@@ -1,4 +1,4 @@
-"""What ``/proc`` says of processes; one in the middle of ``exec`` is not missed."""
+"""Read processes from ``/proc``, also those in the middle of ``exec``."""
 
 import os
 import threading
@@ -9,12 +9,12 @@ from pathlib import Path
 __all__ = ["age_s", "environment_of", "pids_of", "start_ticks"]
 
 _PROC = Path("/proc")
+# Fields of ``/proc/<pid>/stat``, counted from 1 as in proc(5).
 _FIRST_AFTER_NAME, _STARTED, _SIZE, _END_OF_ENVIRONMENT = 3, 22, 23, 51
-"""Fields of ``/proc/<pid>/stat``, counted from 1 as in proc(5)."""
+# Longest wait for an ``exec``, which may read a large program from a slow disk.
 _EXEC_TAKES_S, _PAUSE_S = 1.0, 0.0005
-"""How long ``exec`` may take at most; reading a large program from a slow disk is part of it."""
+# Empty environments that are read before one counts: ``exec`` may begin or end between two reads.
 _READINGS = 3
-"""``exec`` may begin or end between two looks: so many empty ones outside of it are believed."""
 
 
 def pids_of(user: int) -> Iterator[int]:
@@ -23,21 +23,20 @@ def pids_of(user: int) -> Iterator[int]:
         if entry.name.isdigit():
             try:
                 owner = entry.stat().st_uid
-            except FileNotFoundError:  # it ended while we looked
+            except FileNotFoundError:  # it has ended meanwhile
                 continue
             if owner == user:
                 yield int(entry.name)
 
 
 def environment_of(pid: int) -> tuple[bytes, ...]:
-    """Return the environment that *pid* was started with, each as ``NAME=value``.
-
-    While a process becomes another program (``exec``), the kernel shows an empty environment. This
-    waits until that is over, for a second at most: a search by environment would miss it else.
+    """Return the variables with which *pid* was started, each as ``NAME=value``.
 
     Raises:
-        OSError: It has ended, or is not ours to read.
+        OSError: The process has ended, or belongs to another user.
     """
+    # During ``exec`` the kernel shows an empty environment, and a search by environment would miss
+    # the process. So this waits until ``exec`` is over.
     deadline_s = time.monotonic() + _EXEC_TAKES_S
     while time.monotonic() < deadline_s:
         for _ in range(_READINGS):
@@ -47,15 +46,13 @@ def environment_of(pid: int) -> tuple[bytes, ...]:
                 break
         else:
             return ()
-        threading.Event().wait(_PAUSE_S)  # the kernel tells nobody
+        threading.Event().wait(_PAUSE_S)  # the kernel has no event for the end of ``exec``
     return ()
 
 
 def age_s(pid: int) -> float:
-    """Return for how many seconds *pid* has been running, by a clock that nobody sets.
-
-    One that has ended in the meantime is as old as the machine.
-    """
+    """Return for how many seconds *pid* has been running, by the time since boot."""
+    # A process that has ended meanwhile counts as old as the machine.
     now_s = time.clock_gettime(time.CLOCK_BOOTTIME)
     try:
         return now_s - _numbers(pid, _STARTED)[0] / os.sysconf("SC_CLK_TCK")
@@ -73,13 +70,14 @@ def start_ticks(pid: int) -> int | None:
 
 
 def _in_exec(pid: int) -> bool:
-    """Say whether *pid* has memory already, and its environment has no place in it yet."""
+    """Tell whether *pid* has memory already, but no place for its environment yet."""
     size, end = _numbers(pid, _SIZE, _END_OF_ENVIRONMENT)
     return size > 0 and end == 0
 
 
 def _fields(pid: int) -> list[str]:
-    """Return the fields of its ``stat`` from `_FIRST_AFTER_NAME` on: a name may have spaces."""
+    """Return the fields of its ``stat`` from `_FIRST_AFTER_NAME` on."""
+    # Split behind the last parenthesis, since the name before it may have spaces.
     text = (_PROC / str(pid) / "stat").read_text(errors="replace")
     return text.rpartition(")")[2].split()
 

@@ -1,24 +1,24 @@
-"""Which TARN this is: the name of its distribution, its version, and who else is called tarn."""
+"""The name and the version of TARN's distribution, and of another one with the package tarn."""
 
 import functools
 
 __all__ = ["DISTRIBUTION", "UNKNOWN", "other_tarn", "version"]
 
 DISTRIBUTION = "tarn-orchestrator"
-"""What `pip install` takes. On the public index, ``tarn`` is the name of somebody else's library,
-which installs a package of the same name as ours."""
+"""The name for `pip install`. On the public index, ``tarn`` is another project's library, whose
+package has the same name as ours."""
 
 UNKNOWN = "unknown"
 
 
 @functools.cache
 def version() -> str:
-    """Return this TARN's version; ``unknown`` where it runs from sources that are not installed."""
+    """Return TARN's version; ``unknown`` if it runs from sources that are not installed."""
     return _version(DISTRIBUTION) or UNKNOWN
 
 
 def other_tarn() -> str:
-    """Return the version of the other project's ``tarn``; empty where it is not installed."""
+    """Return the version of the other project's ``tarn``, or '' if it is not installed."""
     return _version("tarn")
 
 

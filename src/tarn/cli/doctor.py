@@ -6,21 +6,19 @@ from typing import Any
 
 import click
 
-from tarn import config, doctor
-from tarn.cli.options import form_option
-from tarn.cli.show import emit
-from tarn.cli.source import SpecSource, source_options
-from tarn.cli.talk import Talk
+from tarn import doctor
+from tarn.cli.options import SpecSource, form_option, source_options
+from tarn.cli.show import Talk, emit
 from tarn.cluster import ClusterEnvironment, current_environment
-from tarn.cluster.diagnosis import Diagnosis
-from tarn.cluster.examining import around_spec
+from tarn.cluster.entries import kept_spec
+from tarn.cluster.examining import Diagnosis, around_spec
 from tarn.domain import ClusterSpec
 from tarn.errors import NotFoundError
 from tarn.hookspecs import FileCheck
-from tarn.interfaces import Check, CheckResult, Finding
+from tarn.interfaces import Check, CheckResult
 
+# No program's configuration is larger, so a larger file was named by mistake.
 _MOST_BYTES = 4 * 2**20
-"""No configuration of another program is larger."""
 _NOTHING = (
     "there is nothing to check: no tarn.yaml is here. Name one with -f, a cluster with -c, or a "
     "planned setting, such as --set runtime.use=yarn; or name a file of another program"
@@ -28,30 +26,27 @@ _NOTHING = (
 
 
 class _Doctor(click.Command):
-    """A command with an option for each kind of file that plugins know; they are loaded for it."""
+    """A command with an option for each kind of file that plugins examine."""
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         """Return the options, those of plugins first."""
-        return [
-            *(_option(kind, one) for kind, one in _kinds(ctx).items()),
-            *super().get_params(ctx),
+        brought = [
+            click.Option(
+                [f"--{kind}"],
+                metavar="FILE",
+                multiple=True,
+                expose_value=True,
+                type=click.Path(path_type=Path),
+                help=f"Examine {one.summary}; may be repeated.",
+            )
+            for kind, one in _file_kinds(ctx).items()
         ]
+        return [*brought, *super().get_params(ctx)]
 
 
-def _kinds(ctx: click.Context) -> Mapping[str, FileCheck]:
+def _file_kinds(ctx: click.Context) -> Mapping[str, FileCheck]:
     around: ClusterEnvironment = ctx.obj or current_environment()
     return around.plugins().doctor_files()
-
-
-def _option(kind: str, one: FileCheck) -> click.Option:
-    return click.Option(
-        [f"--{kind}"],
-        metavar="FILE",
-        multiple=True,
-        expose_value=True,
-        type=click.Path(path_type=Path),
-        help=f"Examine {one.summary}; may be repeated.",
-    )
 
 
 @click.command("doctor", cls=_Doctor, context_settings={"help_option_names": ["-h", "--help"]})
@@ -59,7 +54,7 @@ def _option(kind: str, one: FileCheck) -> click.Option:
 @form_option
 @source_options
 @click.pass_context
-def command(
+def doctor_command(
     ctx: click.Context, /, *, source: SpecSource, probe: bool, form: str, **named: Any
 ) -> int:
     """Find problems around a cluster before anything is started.
@@ -73,7 +68,8 @@ def command(
     around: ClusterEnvironment = ctx.obj or current_environment()
     files = tuple(_files(ctx, named))
     told = bool(source.path or source.arguments or source.aliases)
-    wanted = not files or probe or bool(source.arguments or source.aliases or _file_given(ctx))
+    named_here = ctx.get_parameter_source("file") is click.core.ParameterSource.COMMANDLINE
+    wanted = not files or probe or bool(source.arguments or source.aliases or named_here)
     if wanted and not told:
         raise click.UsageError(_NOTHING, ctx)
     talk = Talk()
@@ -86,36 +82,30 @@ def command(
         talk.done()
     found = Diagnosis(results)
     only_files = len(results) == len(files)
-    emit(found.plain(), form, lambda: _lines(found.findings) if only_files else str(found))
+    # Editors recognize lines of the form ``path:line: level CODE: …``.
+    lines = [
+        f"{one.where}: {'error' if one.fatal else 'warning'} {one.code}: "
+        f"{one.found.rstrip('.')}. {one.next_step}"
+        for one in found.findings
+    ]
+    emit(found.plain(), form, lambda: "\n".join(lines) if only_files else str(found))
     if form == "table" and found.findings:
         click.echo(err=True)
     click.echo(found.summary, err=True)
     return int(not found.ok)
 
 
-def _file_given(ctx: click.Context) -> bool:
-    source = ctx.get_parameter_source("file")
-    return source is click.core.ParameterSource.COMMANDLINE
-
-
 def _spec(source: SpecSource, around: ClusterEnvironment) -> ClusterSpec:
-    """Return what is planned; of a cluster that was started, and is only named, what it has."""
+    """Return the spec; if only a cluster is named, the one with which it was started."""
     only_named = source.path is None and not source.aliases and set(source.arguments) == {"name"}
     if only_named:
-        name = str(source.arguments["name"])
-        kept = around.paths.cluster(name) / "spec.yaml"
-        if not kept.is_file():
-            raise NotFoundError(
-                f"this machine does not know a cluster '{name}'",
-                next_step="`tarn status` lists known clusters; -f names the spec of another one",
-            )
-        return config.load(kept, environ={}).spec
+        return kept_spec(around.paths.cluster(str(source.arguments["name"])))
     return source.load(around, partial=True).spec
 
 
 def _files(ctx: click.Context, named: Mapping[str, Any]) -> Iterator[doctor.OfferedCheck]:
-    """Yield a check for each file that was named; it is read at once."""
-    for kind, one in _kinds(ctx).items():
+    """Yield a check for each file that was named, which is read at once."""
+    for kind, one in _file_kinds(ctx).items():
         for path in dict.fromkeys(named.get(kind.replace("-", "_")) or ()):
             yield doctor.OfferedCheck(kind, _file_check(kind, one, path, _content(path)))
 
@@ -139,12 +129,3 @@ def _content(path: Path) -> bytes:
             f"'{path}' has more than {_MOST_BYTES >> 20} MiB; such a file is never that large"
         )
     return data
-
-
-def _lines(findings: tuple[Finding, ...]) -> str:
-    """Return ``path:line: level CODE: …`` for each, which editors follow."""
-    return "\n".join(
-        f"{one.where}: {'error' if one.fatal else 'warning'} {one.code}: "
-        f"{one.found.rstrip('.')}. {one.next_step}"
-        for one in findings
-    )

@@ -1,22 +1,29 @@
 """`tarn lint`."""
 
-from collections.abc import Iterable
+from pathlib import Path
 
 import click
 
-from tarn.cli.options import NAME, form_option, pass_around
-from tarn.cli.show import columns, emit
-from tarn.cli.talk import Talk
+from tarn.cli.options import NAME, SpecSource, form_option, pass_around
+from tarn.cli.show import Talk, columns, emit
 from tarn.cluster import ClusterEnvironment
-from tarn.cluster.linting import LintReport, examine
-from tarn.domain import Severity
-from tarn.domain.lint import LintFinding
+from tarn.cluster.start.linting import LintReport, examine
+from tarn.domain import ClusterSpec, Severity
+from tarn.interfaces.lint import LintFinding
 
 _LEVELS = {Severity.ALERT: "error", Severity.WARNING: "warning", Severity.INFO: "note"}
 
 
 @click.command("lint")
 @click.argument("repository", metavar="PATH|URI", required=False, type=NAME)
+@click.option(
+    "-f",
+    "--file",
+    metavar="FILE",
+    type=NAME,
+    help="The spec of the cluster that will serve the models. [default without PATH|URI: "
+    "./tarn.yaml]",
+)
 @click.option(
     "--fix", is_flag=True, help="Repair what has only one right answer, and print the diff."
 )
@@ -25,10 +32,11 @@ _LEVELS = {Severity.ALERT: "error", Severity.WARNING: "warning", Severity.INFO: 
 @click.option("--rules", is_flag=True, help="List the rules, and check nothing.")
 @form_option
 @pass_around
-def command(  # noqa: PLR0913 (one for each option)
+def lint_command(  # noqa: PLR0913 (one for each option)
     around: ClusterEnvironment,
     *,
     repository: str | None,
+    file: str | None,
     fix: bool,
     strict: bool,
     ignore: tuple[str, ...],
@@ -37,38 +45,45 @@ def command(  # noqa: PLR0913 (one for each option)
 ) -> int:
     """Find problems in the model repository at PATH|URI.
 
+    Without PATH|URI, the repository of the spec is checked. With a spec, the models are also
+    compared with its settings.
+
     An error prevents Triton from serving what is intended; a warning may; a note is information.
     Exit code 0: no error; 1: errors (with --strict also warnings); 2: wrong usage.
     """
     if rules:
-        _list_rules(around, form)
+        listed = around.plugins().lint_rules().items()
+        rows = [{"rule": name, "finds": rule.summary} for name, rule in listed]
+        emit(rows, form, lambda: columns(("RULE", "FINDS"), (tuple(row.values()) for row in rows)))
         return 0
-    if repository is None:
-        raise click.UsageError("name the repository: tarn lint PATH|URI")
+    spec = _spec(file, around, needed=repository is None)
+    target = repository or (spec.models.repository if spec else "")
     talk = Talk()
     try:
-        report = examine(repository, around, talk, repair=fix, ignore=ignore)
+        report = examine(target, around, talk, repair=fix, ignore=ignore, spec=spec)
     finally:
         talk.done()
-    emit(_plain(report), form, lambda: _text(report))
-    click.echo(_summary(report), err=True)
-    matter = {Severity.ALERT, Severity.WARNING} if strict else {Severity.ALERT}
-    return int(any(finding.level in matter for finding in report.findings))
-
-
-def _list_rules(around: ClusterEnvironment, form: str) -> None:
-    found = around.plugins().lint_rules()
-    rows = [{"rule": name, "finds": rule.summary} for name, rule in found.items()]
-    emit(rows, form, lambda: columns(("RULE", "FINDS"), (tuple(row.values()) for row in rows)))
-
-
-def _plain(report: LintReport) -> dict[str, object]:
-    return {
+    plain = {
         "where": report.where,
         "models": report.models,
         "findings": [_row(finding) for finding in report.findings],
         "repaired": list(report.repaired),
     }
+    lines = (_line(report.where, finding) for finding in report.findings)
+    emit(plain, form, lambda: "\n".join((*report.repaired, *lines)))
+    click.echo(_summary(report), err=True)
+    matter = {Severity.ALERT, Severity.WARNING} if strict else {Severity.ALERT}
+    return int(any(finding.level in matter for finding in report.findings))
+
+
+def _spec(file: str | None, around: ClusterEnvironment, *, needed: bool) -> ClusterSpec | None:
+    """Return the spec in *file*, else in ./tarn.yaml if it is *needed*."""
+    path = Path(file or "tarn.yaml")
+    if file is None and not needed:
+        return None
+    if file is None and not path.is_file():
+        raise click.UsageError("name the repository (tarn lint PATH|URI), or a spec with -f")
+    return SpecSource(path, {}, {}).load(around).spec
 
 
 def _row(finding: LintFinding) -> dict[str, object]:
@@ -86,20 +101,15 @@ def _row(finding: LintFinding) -> dict[str, object]:
     }
 
 
-def _text(report: LintReport) -> str:
-    lines: Iterable[str] = (_line(report.where, finding) for finding in report.findings)
-    return "\n".join((*report.repaired, *lines))
-
-
 def _line(where: str, finding: LintFinding) -> str:
-    """Return ``path:line:column: level CODE: …``, which editors follow."""
+    """Return ``path:line:column: level CODE: …``, which editors recognize."""
     place = str(finding.place)
     whole = f"{where.rstrip('/')}/{place}" if place else where
     return f"{whole}: {_LEVELS[finding.level]} {finding.code}: {finding.sentence}"
 
 
 def _summary(report: LintReport) -> str:
-    """Return how many models were looked at, and how many findings of each level there are."""
+    """Return the numbers of models, and of findings by level."""
     levels = [_LEVELS[finding.level] for finding in report.findings]
     counts = [_count(levels.count(name), name) for name in _LEVELS.values() if name in levels]
     fixable = sum(finding.repair is not None for finding in report.findings)

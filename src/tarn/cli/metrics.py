@@ -1,4 +1,4 @@
-"""`tarn metrics`: the numbers of a cluster, and what a Prometheus and a Grafana need for them."""
+"""`tarn metrics`: a cluster's metrics, and the configuration of Prometheus and Grafana."""
 
 import contextlib
 import signal
@@ -25,7 +25,7 @@ from tarn.cluster.monitoring import (
 )
 from tarn.errors import ConfigError
 
-__all__ = ["command"]
+__all__ = ["metrics_command"]
 
 _FOLDER = click.option(
     "--output",
@@ -58,7 +58,9 @@ _FOLLOWED = """\
 )
 @pass_around
 @click.pass_context
-def command(ctx: click.Context, around: ClusterEnvironment, *, name: str | None, form: str) -> None:
+def metrics_command(
+    ctx: click.Context, around: ClusterEnvironment, *, name: str | None, form: str
+) -> None:
     """Show the metrics of a cluster; or write what Prometheus and Grafana need for them."""
     if ctx.invoked_subcommand is not None:
         if name is not None:
@@ -77,14 +79,14 @@ def command(ctx: click.Context, around: ClusterEnvironment, *, name: str | None,
         emit(list(metrics_rows(text)), form, str)
 
 
-@command.command("rules")
+@metrics_command.command("rules")
 @_FOLDER
 def rules(*, folder: Path | None) -> None:
     """Write the alert rules for Prometheus: a file for `rule_files`."""
     _give({name: shipped(name) for name in RULES}, folder)
 
 
-@command.command("dashboards")
+@metrics_command.command("dashboards")
 @_FOLDER
 @click.argument("names", nargs=-1, type=click.Choice([Path(one).stem for one in DASHBOARDS]))
 def dashboards(*, folder: Path | None, names: tuple[str, ...]) -> None:
@@ -100,7 +102,7 @@ def dashboards(*, folder: Path | None, names: tuple[str, ...]) -> None:
     _give({name: shipped(name) for name in chosen}, folder)
 
 
-@command.command("scrape-config")
+@metrics_command.command("scrape-config")
 @click.option(
     "--credentials-file",
     "credentials",
@@ -162,11 +164,13 @@ def scrape(  # noqa: PLR0913 (one for each option)
     if files is not None:
         with _writing(files.folder):
             files.write(cluster.source)
-            follow_targets(files, cluster.source, _until_told(), note)
+            stop = threading.Event()  # for SIGTERM; an interrupt raises KeyboardInterrupt
+            signal.signal(signal.SIGTERM, lambda *_: stop.set())
+            follow_targets(files, cluster.source, stop, note)
 
 
 def _give(files: Mapping[str, str], folder: Path | None) -> None:
-    """Print *files* where there is no *folder*, else write them and say where."""
+    """Write *files* into *folder* and print their paths; without a folder print them."""
     if folder is None:
         click.echo("".join(files.values()), nl=False)
         return
@@ -182,16 +186,9 @@ def _give(files: Mapping[str, str], folder: Path | None) -> None:
             click.echo(folder / name)
 
 
-def _until_told() -> threading.Event:
-    """Return what SIGTERM sets; an interrupt ends the command anyhow."""
-    stop = threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: stop.set())
-    return stop
-
-
 @contextlib.contextmanager
 def _writing(folder: Path) -> Iterator[None]:
-    """Say what keeps a file from being written."""
+    """Turn an `OSError` into a `ConfigError` about *folder*."""
     try:
         yield
     except OSError as error:

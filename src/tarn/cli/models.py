@@ -1,4 +1,4 @@
-"""`tarn models`: loading and unloading at every instance there is and will be."""
+"""`tarn models`: load and unload models on every present and future instance."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ from tarn.cli.show import columns, emit
 from tarn.cluster import Cluster
 from tarn.errors import ConfigError
 
-__all__ = ["command"]
+__all__ = ["models_command"]
 
 _NO_WAIT = click.option(
     "--no-wait", is_flag=True, help="Do not wait; `tarn models wanted` shows the progress."
@@ -20,7 +20,7 @@ _NO_WAIT = click.option(
 
 
 @click.group("models")
-def command() -> None:
+def models_command() -> None:
     """Load and unload models on every instance, and see which have them.
 
     It needs `models: {control: explicit}`. Instances that start later get the same before they
@@ -28,7 +28,7 @@ def command() -> None:
     """
 
 
-@command.command("load")
+@models_command.command("load")
 @pass_cluster
 @click.argument("model", metavar="MODEL", type=NAME)
 @click.option(
@@ -56,7 +56,7 @@ def load(  # noqa: PLR0913 (options)
     emit(done, form, lambda: _sentence(done))
 
 
-@command.command("unload")
+@models_command.command("unload")
 @pass_cluster
 @click.argument("model", metavar="MODEL", type=NAME)
 @click.option("--dependents", is_flag=True, help="Also unload the models of an ensemble.")
@@ -80,7 +80,7 @@ def unload(  # noqa: PLR0913 (options)
     emit(done, form, lambda: _sentence(done))
 
 
-@command.command("wanted")
+@models_command.command("wanted")
 @pass_cluster
 @form_option
 def wanted(cluster: Cluster, *, form: str) -> None:

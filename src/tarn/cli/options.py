@@ -1,12 +1,14 @@
-"""What several verbs take: which cluster, which form of output, and the surroundings."""
+"""Options that several verbs share: the cluster, the spec, the form of the output."""
 
 import functools
-import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
+import attrs
 import click
 
+from tarn.cli.show import note
 from tarn.cluster import (
     Cluster,
     ClusterEnvironment,
@@ -16,88 +18,39 @@ from tarn.cluster import (
     entries,
     remembered,
 )
-from tarn.errors import TarnError
-from tarn.plain import not_empty
+from tarn.config import ALIASES, Alias, LoadedSpec, load
+from tarn.config.document import parse_value
+from tarn.errors import ConfigError, TarnError
+from tarn.plain.parameters import NAME, NameType, NumberType, WholeType
 
 __all__ = [
     "NAME",
     "NameType",
     "NumberType",
+    "SpecSource",
     "WholeType",
     "cluster_option",
     "form_option",
+    "overlay",
     "pass_around",
     "pass_cluster",
     "pass_remembered",
+    "source_options",
 ]
 
-_MOST_DIGITS = 18
-"""Nobody means a longer number."""
 F = TypeVar("F", bound=Callable[..., Any])
+_PREFIX = "alias_"
+# Our own short options; where the Java TARN has the same one, only its long name works.
+_OURS = frozenset({"-c", "-f", "-o", "-h"})
 
 
-def _names(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Complete names of clusters; a shell in the middle of a line wants no error."""
+def _complete_name(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Return the names of clusters that begin with *incomplete*."""
     try:
         found = entries(ctx.obj or current_environment())
-    except TarnError:
+    except TarnError:  # it would be printed into the command line that the user is typing
         return []
     return [one.name for one in found if one.name.startswith(incomplete)]
-
-
-class NameType(click.ParamType):  # type: ignore[type-arg]  # click 8.1 takes no argument
-    """A name, which is never empty: an unset variable of a shell must not mean "any"."""
-
-    name = "name"
-
-    def convert(self, value: Any, param: click.Parameter | None, _ctx: click.Context | None) -> str:
-        """Return *value* where it is not empty."""
-        where = "" if param is None else param.opts[0] if param.opts[0][:1] == "-" else ""
-        return not_empty(str(value), where or (param.human_readable_name if param else ""))
-
-
-NAME = NameType()
-
-
-class WholeType(click.IntRange):
-    """A whole number, refused in plain words."""
-
-    name = "number"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Return *value* where it is a whole number between the bounds."""
-        text = str(value).strip()
-        digits = text.removeprefix("-")
-        if not (digits.isascii() and digits.isdigit() and len(digits) <= _MOST_DIGITS):
-            self.fail(f"'{value}' is not a whole number, such as {self.min or 1}", param, ctx)
-        number = int(text)
-        if self.min is not None and number < self.min:
-            self.fail(f"{number} is too small; it must be at least {self.min}", param, ctx)
-        if self.max is not None and number > self.max:
-            self.fail(f"{number} is too large; it must be at most {self.max}", param, ctx)
-        return number
-
-
-class NumberType(click.FloatRange):
-    """A number, refused in plain words where it is none or out of bounds."""
-
-    name = "number"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float:
-        """Return *value* where it is a finite number between the bounds."""
-        try:
-            number = float(value)
-        except ValueError:
-            number = math.nan
-        if not math.isfinite(number):
-            self.fail(f"'{value}' is not a number, such as {min(20, self.max or 20):g}", param, ctx)
-        if self.min is not None and number < self.min:
-            self.fail(f"{value} is too small; it must be at least {self.min:g}", param, ctx)
-        if self.max is not None and number > self.max:
-            self.fail(f"{value} is too large; it must be at most {self.max:g}", param, ctx)
-        return number
 
 
 cluster_option = click.option(
@@ -106,7 +59,7 @@ cluster_option = click.option(
     "name",
     metavar="NAME",
     type=NAME,
-    shell_complete=_names,
+    shell_complete=_complete_name,
     help="Which cluster. [default: the name in ./tarn.yaml, else the only one]",
 )
 
@@ -122,7 +75,7 @@ form_option = click.option(
 
 
 def pass_around(verb: F) -> F:
-    """Give the verb the surroundings as its first argument."""
+    """Pass the environment to the verb as its first argument."""
 
     @click.pass_obj
     @functools.wraps(verb)
@@ -133,12 +86,12 @@ def pass_around(verb: F) -> F:
 
 
 def pass_cluster(verb: F) -> F:
-    """Give the verb the cluster that ``-c`` names, or the one that is meant; close it after."""
+    """Pass the cluster that ``-c`` names, or `choose` finds, to the verb; detach it after."""
     return _passing(verb, connect)
 
 
 def pass_remembered(verb: F) -> F:
-    """Give the verb a cluster as `pass_cluster` does; one that left only its logs is found, too."""
+    """Pass a cluster to the verb as `pass_cluster` does, even one that left only its logs."""
     return _passing(verb, remembered)
 
 
@@ -156,3 +109,129 @@ def _passing(verb: F, find: Callable[..., Cluster]) -> F:
             cluster.detach()
 
     return with_cluster  # type: ignore[return-value]  # click's decorator loses the type
+
+
+# click lists the one that was added last first.
+_SOURCE_OPTIONS = (
+    click.option(
+        "--set",
+        "assignments",
+        metavar="KEY.PATH=VALUE",
+        multiple=True,
+        help="Set one key of the spec, as YAML; may be repeated. The options of the Java TARN "
+        "also work: `tarn compat --options` lists them.",
+    ),
+    click.option("-c", "--cluster", "name", metavar="NAME", type=NAME, help="Name of the cluster."),
+    click.option(
+        "-f",
+        "--file",
+        metavar="FILE",
+        type=NAME,
+        help="The spec. [default: ./tarn.yaml where there is one]",
+    ),
+)
+
+
+@attrs.frozen
+class SpecSource:
+    """The spec as a command line describes it."""
+
+    path: Path | None
+    """None: only the options and the environment."""
+    arguments: Mapping[str, object]
+    """The overlay of ``--set``, in the shape of YAML."""
+    aliases: Mapping[str, object]
+    """Values of legacy options, by long name."""
+
+    def load(self, around: ClusterEnvironment, *, partial: bool = False) -> LoadedSpec:
+        """Return the spec, checked against the plugins; print its notes.
+
+        Args:
+            around: The environment in which it is read.
+            partial: Accept a spec without the keys that a start needs.
+        """
+        loaded = load(
+            self.path,
+            arguments=self.arguments,
+            aliases=self.aliases,
+            environ=around.environ,
+            plugins=around.plugins(),
+            partial=partial,
+        )
+        for text in loaded.notes:
+            note(text)
+        return loaded
+
+    def cluster(self, around: ClusterEnvironment) -> Cluster:
+        """Return the cluster of the spec; print its notes."""
+        given: dict[str, Any] = dict(self.arguments)
+        cluster = Cluster(self.path, aliases=self.aliases, environment=around, **given)
+        for text in cluster.notes:
+            note(text)
+        return cluster
+
+
+def source_options(verb: F) -> F:
+    """Pass one ``source`` to the verb, made from ``-f``, ``--set`` and every legacy option."""
+
+    @functools.wraps(verb)
+    def with_source(
+        *args: Any, file: str | None, assignments: Sequence[str], name: str | None, **given: Any
+    ) -> Any:
+        legacy = {key: given.pop(key) for key in list(given) if key.startswith(_PREFIX)}
+        arguments = overlay(assignments)
+        if name is not None:
+            arguments["name"] = name
+        path = Path(file or "tarn.yaml")
+        values = {
+            ALIASES[int(key.removeprefix(_PREFIX))].key: value
+            for key, value in legacy.items()
+            if value is not None and value != ()
+        }
+        source = SpecSource(path if file or path.is_file() else None, arguments, values)
+        return verb(*args, source=source, **given)
+
+    wrapped: Any = with_source
+    for number, alias in reversed(tuple(enumerate(ALIASES))):
+        if alias.declarations:
+            wrapped = _option(number, alias)(wrapped)
+    for own in _SOURCE_OPTIONS:
+        wrapped = own(wrapped)
+    made: F = wrapped
+    return made
+
+
+def _option(number: int, alias: Alias) -> Callable[[F], F]:
+    """Return the click option of one row of the table; `tarn.config` parses its value."""
+    # Hidden, since some sixty of them would bury our own in the help.
+    written = (name for name in alias.declarations if name not in _OURS)
+    names = (f"{_PREFIX}{number}", *written)
+    if alias.is_flag:
+        return click.option(*names, is_flag=True, default=None, hidden=True)
+    return click.option(*names, metavar="VALUE", default=None, multiple=alias.multiple, hidden=True)
+
+
+def overlay(assignments: Sequence[str], option: str = "--set") -> dict[str, object]:
+    """Return ``key.path=value`` pairs as nested mappings, like a file's; the last one counts.
+
+    Values other than text are `tarn.config.draft.FileValue`. *option* is used in messages.
+
+    Raises:
+        ConfigError: A pair has no ``=``, or its value would be invalid in a file.
+    """
+    plain: dict[str, object] = {}
+    for assignment in assignments:
+        path, equals, text = assignment.partition("=")
+        if not equals or not path:
+            raise ConfigError(
+                f"'{path}' has no value", where=option, right="Expected KEY.PATH=VALUE."
+            )
+        *parents, last = path.split(".")
+        level = plain
+        for key in parents:
+            below = level.setdefault(key, {})
+            if not isinstance(below, dict):
+                below = level[key] = {}
+            level = below
+        level[last] = parse_value(text, f"{option} {path}", path)
+    return plain

@@ -1,26 +1,23 @@
-"""`tarn secrets`: names and variables are shown, and never a value."""
+"""`tarn secrets`, which shows names and variables, but never a value."""
 
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
-from tarn.cli.options import NAME, WholeType, form_option, pass_around
-from tarn.cli.show import columns, emit
-from tarn.cli.source import SpecSource, source_options
-from tarn.cli.talk import Talk
+from tarn.cli.options import NAME, SpecSource, WholeType, form_option, pass_around, source_options
+from tarn.cli.show import Talk, columns, emit
 from tarn.cluster import ClusterEnvironment
-from tarn.cluster.stores import Store, held, stores
+from tarn.cluster.given_secrets import StoredSecret
+from tarn.cluster.start.stores import held, stores
 from tarn.domain import ClusterSpec
-from tarn.domain.given_secrets import StoredSecret
 from tarn.errors import ConfigError
 
-__all__ = ["command"]
+__all__ = ["secrets_command"]
 
 
 @click.group("secrets")
-def command() -> None:
+def secrets_command() -> None:
     """Write secrets into the stores of a spec, and see which ones instances get.
 
     A value is read from a prompt, from standard input or from a file. It is never shown, and never
@@ -28,7 +25,7 @@ def command() -> None:
     """
 
 
-@command.command("list")
+@secrets_command.command("list")
 @pass_around
 @source_options
 @form_option
@@ -45,7 +42,7 @@ def listed(around: ClusterEnvironment, *, source: SpecSource, form: str) -> None
     emit(rows, form, lambda: columns(("NAME", "GIVEN AS", "STORE"), cells))
 
 
-@command.command("put")
+@secrets_command.command("put")
 @click.argument("secret", metavar="NAME", type=NAME)
 @click.option(
     "--from",
@@ -76,12 +73,17 @@ def put(
     Running clusters keep the values that they were started with, and `tarn up` does not see a new
     value as another spec. `tarn down`, then `tarn up`, applies it.
     """
-    store = _chosen(stores(_spec(around, source), around, Talk()), number)
+    found = stores(_spec(around, source), around, Talk())
+    if number is None and len(found) > 1:
+        raise click.UsageError(f"there are {len(found)} stores: choose one with --store N")
+    if number is not None and number >= len(found):
+        raise click.UsageError(f"--store {number}: there are {len(found)}, counted from 0")
+    store = found[number or 0]
     store.open.write(secret, _value(secret, origin))
     click.echo(f"'{secret}' is kept in {store.where}", err=True)
 
 
-@command.command("check")
+@secrets_command.command("check")
 @pass_around
 @source_options
 @form_option
@@ -121,16 +123,8 @@ def _held(around: ClusterEnvironment, spec: ClusterSpec) -> tuple[StoredSecret, 
         talk.done()
 
 
-def _chosen(found: Sequence[Store], number: int | None) -> Store:
-    if number is None and len(found) > 1:
-        raise click.UsageError(f"there are {len(found)} stores: choose one with --store N")
-    if number is not None and number >= len(found):
-        raise click.UsageError(f"--store {number}: there are {len(found)}, counted from 0")
-    return found[number or 0]
-
-
 def _value(name: str, origin: str | None) -> str:
-    """Return the value, from wherever it comes; no message repeats any of it."""
+    """Return the value from the prompt, standard input or a file; errors do not quote it."""
     if origin is None and sys.stdin.isatty():
         typed: str = click.prompt(
             f"Value of '{name}'", hide_input=True, confirmation_prompt=True, err=True

@@ -6,7 +6,7 @@
         client.infer("ocr", inputs)
 
 A *fleet* is a `tarn.Cluster`; the URL of a master, with its scheme; the ``host:port`` of one
-Triton, without; or a list of Tritons and load balancers, with or without.
+Triton, without a scheme; or a list of Tritons and load balancers, with or without schemes.
 """
 
 import importlib
@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import attrs
 
-from tarn.client.options import ClientOptions
-from tarn.client.targets import ServiceAddress, parse
+from tarn.client.targets import ClientOptions, ServiceAddress, parse
 from tarn.errors import ConfigError, ProviderMissingError
 from tarn.follow import Master, MasterSource, Trust
 
@@ -31,7 +30,7 @@ __all__ = ["ClientOptions", "Fleetlike", "Master", "aio", "grpc", "http"]
 
 @runtime_checkable
 class HasSource(Protocol):
-    """What a `tarn.Cluster` is to this package."""
+    """The part of `tarn.Cluster` that this package needs."""
 
     @property
     def source(self) -> MasterSource:
@@ -52,17 +51,17 @@ def http(
 
     Args:
         fleet: See the module.
-        api_token: Of the master at a URL; None where it asks for none.
-        ca: PEM file by which whoever has an https address is known: the master, as by
-            ``tls_ca.pem`` of its cluster, or the Tritons and load balancers of a list. None: the
+        api_token: The token for a master's URL; None if it asks for none.
+        ca: PEM file with the authorities to trust for https addresses: of the master, such as
+            ``tls_ca.pem`` of its cluster, or of a list's Tritons and load balancers. None: the
             authorities of the system.
-        options: Fields of `ClientOptions`, like ``wait_s=5`` or ``retry_resets=False``.
+        options: Fields of `ClientOptions`, such as ``wait_s=5`` or ``retry_resets=False``.
 
     Raises:
-        ConfigError: *fleet* is not a fleet, an option is none, or *ca* cannot be used: no address
+        ConfigError: *fleet* or an option is not valid, or *ca* cannot be used, as when no address
             of a list has https.
         ProviderMissingError: tritonclient is not installed.
-        TarnError: No master answers there, or not to this user.
+        TarnError: No master answers there, or it denies access.
     """
     _needs("tritonclient", "geventhttpclient", "numpy", extra="client")
     from tarn.client.blocking import HttpClient  # noqa: PLC0415 (needs an extra)
@@ -80,7 +79,7 @@ def aio(
 ) -> "AioClient":
     """Return a client for asyncio, with the methods of ``tritonclient.http.aio``.
 
-    The parameters are those of `http`. It asks the master when it is first used.
+    The parameters are those of `http`. The master is asked when the client is first used.
     """
     _needs("tritonclient", "aiohttp", "geventhttpclient", "numpy", extra="client")
     from tarn.client.awaiting import AioClient  # noqa: PLC0415 (needs an extra)
@@ -98,8 +97,8 @@ def grpc(
 ) -> "GrpcClient":
     """Return a client that infers and streams over gRPC, with ``tritonclient.grpc``.
 
-    The parameters are those of `http`; addresses in a list are those of the gRPC services. One with
-    ``https://`` is spoken to by TLS; without *ca*, gRPC's own authorities are believed.
+    The parameters are those of `http`; a list has the addresses of gRPC services. Addresses with
+    ``https://`` use TLS; without *ca*, gRPC trusts its own list of authorities.
     """
     _needs("tritonclient", "grpc", "numpy", extra="grpc")
     from tarn.client.streaming import GrpcClient  # noqa: PLC0415 (needs an extra)
@@ -107,7 +106,7 @@ def grpc(
     targets, source = _resolved(fleet, api_token, ca)
     roots = None
     if targets and ca is not None:
-        Trust(Path(ca)).context()  # says what is wrong with the file
+        Trust(Path(ca)).context()  # raises an error that names what is wrong with the file
         roots = Path(ca).read_bytes()
     return GrpcClient(targets, source, _options(options), roots)
 
@@ -115,7 +114,7 @@ def grpc(
 def _resolved(
     fleet: Fleetlike, api_token: str | None, ca: str | Path | None
 ) -> tuple[tuple[ServiceAddress, ...], MasterSource | None]:
-    """Return (targets, source): one of them says who serves."""
+    """Return the targets, or the source of a master that knows them."""
     if isinstance(fleet, HasSource):
         return (), fleet.source
     if isinstance(fleet, str) and "://" in fleet:
@@ -137,7 +136,7 @@ def _resolved(
 def _options(
     given: dict[str, Any], targets: tuple[ServiceAddress, ...] = (), ca: str | Path | None = None
 ) -> ClientOptions:
-    """Return the options; the *targets* of a list are known by *ca*, where nothing else is said."""
+    """Return the options; *ca* counts for the *targets* of a list unless ``tls`` is given."""
     if targets and ca is not None and given.get("tls") is None:
         given = {**given, "tls": Trust(Path(ca)).context()}
     try:

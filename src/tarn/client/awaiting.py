@@ -1,7 +1,6 @@
 """The client for asyncio: tritonclient's HTTP API over a whole fleet, on one event loop."""
 
 import asyncio
-import os
 import threading
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Self, TypeVar
@@ -11,17 +10,15 @@ from tritonclient.http import InferResult
 from tritonclient.http.aio import InferenceServerClient
 from tritonclient.utils import InferenceServerException
 
-from tarn.client.attempts import CallAttempts
-from tarn.client.control import everywhere, load_call, log_call, trace_call, unload_call
-from tarn.client.demand_reporter import DemandReporter
-from tarn.client.failing import (
-    lost_sequence,
+from tarn.client.affinity import RequestKey
+from tarn.client.attempts import (
     one_of,
     raise_if_error,
     several,
     single,
     whose_fault,
 )
+from tarn.client.control import everywhere, load_call, log_call, trace_call, unload_call
 from tarn.client.http_connection import (
     CutError,
     HttpResponse,
@@ -29,25 +26,23 @@ from tarn.client.http_connection import (
     NotConnectedError,
     WireError,
 )
-from tarn.client.options import ClientOptions
-from tarn.client.pool import InstancePool, PoolMember
+from tarn.client.master_link import FleetLink, MasterSource
+from tarn.client.pool import PoolMember
 from tarn.client.requests import Prepared, inference, plain, plugged
-from tarn.client.sequences import Sequences
-from tarn.client.statistics import summed
-from tarn.client.targets import ServiceAddress
-from tarn.client.views import MasterSource, PoolFollower
-from tarn.clock import SystemClock
+from tarn.client.targets import ClientOptions, ServiceAddress
 from tarn.errors import RefusedError, TarnError
 from tarn.follow import FleetCall
 from tarn.triton.answers import Culprit
+from tarn.triton.merged_answers import summed_statistics
 
 __all__ = ["AioClient"]
 
 T = TypeVar("T")
+Json = dict[str, Any]
 
 
 class _AioAnswer:
-    """One whole answer, with the face that tritonclient's asyncio client expects."""
+    """One whole answer, with the attributes that tritonclient's asyncio client reads."""
 
     def __init__(self, answer: HttpResponse) -> None:
         self.status, self.headers = answer.status_code, answer.headers
@@ -59,10 +54,10 @@ class _AioAnswer:
 
 
 class _AioTritonAdapter(InferenceServerClient):  # type: ignore[misc] # tritonclient has no types
-    """tritonclient's coroutines, over a transport of ours."""
+    """tritonclient's coroutines, over our own transport."""
 
     def __init__(self) -> None:
-        # Not its own constructor, which makes the transport that is replaced here.
+        # Skips the constructor that makes tritonclient's transport.
         super(InferenceServerClient, self).__init__()
         self._verbose = False
 
@@ -81,7 +76,7 @@ class _AioTritonAdapter(InferenceServerClient):  # type: ignore[misc] # tritoncl
 
 
 class _Single(_AioTritonAdapter):
-    """tritonclient's client of exactly one instance."""
+    """tritonclient's client for exactly one instance."""
 
     def __init__(self, owner: "AioClient", slot: PoolMember) -> None:
         super().__init__()
@@ -97,14 +92,14 @@ class _Single(_AioTritonAdapter):
 
 
 class AioClient(_AioTritonAdapter):
-    """tritonclient's asyncio client for a fleet; the methods mean what those of `HttpClient` do.
+    """tritonclient's asyncio client for a fleet; the methods work as those of `HttpClient`.
 
-    It belongs to the event loop that first uses it. One thread of its own follows the view.
+    It belongs to the event loop that first uses it. A thread follows the view.
 
     Args:
-        targets: The instances, when no master says them.
-        source: Finds the master that says them; asked when the client is first used.
-        options: How patient it is.
+        targets: The instances, if there is no master.
+        source: Finds the master, which knows the instances; asked at the first use.
+        options: Time limits and retries.
     """
 
     def __init__(
@@ -114,18 +109,13 @@ class AioClient(_AioTritonAdapter):
         options: ClientOptions | None = None,
     ) -> None:
         super().__init__()
-        self._options, self._clock = options or ClientOptions(), SystemClock()
-        self._fleet = InstancePool(self._clock)
-        self._fleet.set_members(targets)
-        self._sequences = Sequences()
+        self._link = FleetLink(targets, source, options)
+        self._fleet, self._options = self._link.pool, self._link.options
+        self._router = self._link.router
         self._sessions: dict[PoolMember, aiohttp.ClientSession] = {}
         self._closings: set[asyncio.Task[None]] = set()
-        self._source = source
-        self._waiters = DemandReporter(source, self._fleet)
-        self._following = None if source is None else PoolFollower(source, self._fleet, self._clock)
         self._begun: asyncio.Task[None] | None = None
         self._changed = asyncio.Event()
-        self._closed, self._pid = False, os.getpid()
 
     async def __aenter__(self) -> Self:
         await self._begin()
@@ -139,12 +129,9 @@ class AioClient(_AioTritonAdapter):
         return f"AioClient({names or 'no instance'})"
 
     async def close(self) -> None:
-        """End its thread and its connections. Idempotent."""
-        self._closed = True
-        await asyncio.to_thread(self._waiters.close)
-        if self._following is not None:
-            await asyncio.to_thread(self._following.close)
-        self._fleet.close()
+        """Close the connections and end the thread. Idempotent."""
+        self._link.closed = True
+        await asyncio.to_thread(self._link.close)
         sessions, self._sessions = list(self._sessions.values()), {}
         for session in sessions:
             await session.close()
@@ -152,103 +139,99 @@ class AioClient(_AioTritonAdapter):
 
     @property
     def targets(self) -> tuple[ServiceAddress, ...]:
-        """The instances that may get a request now."""
-        return tuple(slot.target for slot in self._fleet.slots)
+        """The instances that may get requests now."""
+        return self._link.targets
 
     # --- inference ---
 
     async def infer(self, *given: Any, **named: Any) -> Any:
-        """Infer on one instance, as `HttpClient.infer` does, with the same warning and errors."""
+        """Infer on one instance, as `HttpClient.infer` does; see there for retries and errors."""
         if self.plugin() is not None:
             named["headers"] = plugged(self, named.get("headers"))
         request = inference(*given, **named)
-        if request.in_sequence:
-            answer = await self._in_sequence(request)
+        await self._begin()
+        key = self._router.key_of(request.model, request.sequence, request.headers, request.body)
+        if key is not None and key.rule is None:
+            answer = await self._in_sequence(request, key)
         else:
-            answer, _ = await self._balanced(request, repeats=self._options.retry_resets)
+            answer, _ = await self._balanced(request, repeats=self._options.retry_resets, key=key)
         raise_if_error(answer)
         return InferResult(answer, self._verbose)
 
     # --- the fleet as one server ---
 
     async def is_server_live(self, *given: Any, **named: Any) -> bool:
-        """Return whether an instance is live; none in the view is False, at once."""
+        """Return whether an instance is live; False at once if there is none in the view."""
         await self._begin()
         return bool(self.targets) and bool(await super().is_server_live(*given, **named))
 
     async def is_server_ready(self, *given: Any, **named: Any) -> bool:
-        """Return whether an instance is ready; none in the view is False, at once."""
+        """Return whether an instance is ready; False at once if there is none in the view."""
         await self._begin()
         return bool(self.targets) and bool(await super().is_server_ready(*given, **named))
 
     async def is_model_ready(self, *given: Any, **named: Any) -> bool:
-        """Return whether the model is ready on *every* instance: any may get the request."""
+        """Return whether the model is ready on every instance, since any may get a request."""
         said = await self.each(lambda one: one.is_model_ready(*given, **named))
         return bool(said) and all(said.values())
 
     async def get_inference_statistics(self, *given: Any, **named: Any) -> Any:
-        """Return the statistics summed over the instances that are in the view now."""
+        """Return the sum of the statistics of all instances in the view."""
         said = await self.each(lambda one: one.get_inference_statistics(*given, **named))
-        return summed(said.values())
+        return summed_statistics(said.values())
 
     async def load_model(self, *given: Any, **named: Any) -> None:
-        """Load the model on every instance, and return once all in the view have it."""
-        if self._source is None:
-            one_of(await self.each(lambda one: one.load_model(*given, **named)))
-        else:
-            await self._everywhere(self._source, load_call(*given, **named))
+        """Load the model on every instance; return once all in the view have it."""
+        await self._of_all("load_model", load_call, given, named)
 
     async def unload_model(self, *given: Any, **named: Any) -> None:
-        """Unload the model on every instance, those that start later included."""
-        if self._source is None:
-            one_of(await self.each(lambda one: one.unload_model(*given, **named)))
-        else:
-            await self._everywhere(self._source, unload_call(*given, **named))
+        """Unload the model on every instance, including later ones."""
+        await self._of_all("unload_model", unload_call, given, named)
 
     async def update_trace_settings(self, *given: Any, **named: Any) -> Any:
-        """Change them on every instance, later ones included; return what was changed.
+        """Change trace settings on every instance, including later ones; return the changes.
 
-        Without a master: return what one answered.
+        Without a master, return the answer of one instance.
         """
-        if self._source is None:
-            return one_of(await self.each(lambda one: one.update_trace_settings(*given, **named)))
-        call = trace_call(*given, **named)
-        await self._everywhere(self._source, call)
-        return call.body["settings"]
+        return await self._of_all("update_trace_settings", trace_call, given, named)
 
     async def update_log_settings(self, *given: Any, **named: Any) -> Any:
-        """Change them on every instance, later ones included; return what was changed.
+        """Change log settings on every instance, including later ones; return the changes.
 
-        Without a master: return what one answered.
+        Without a master, return the answer of one instance.
         """
-        if self._source is None:
-            return one_of(await self.each(lambda one: one.update_log_settings(*given, **named)))
-        call = log_call(*given, **named)
-        await self._everywhere(self._source, call)
-        return call.body["settings"]
+        return await self._of_all("update_log_settings", log_call, given, named)
 
-    async def _everywhere(self, source: MasterSource, call: FleetCall) -> None:
-        """Wait on a thread: the way to a master is a blocking one."""
+    async def _of_all(
+        self, name: str, made: Callable[..., FleetCall], given: tuple[Any, ...], named: Json
+    ) -> Any:
+        """Let every instance do the control call *name*; return the settings that it changes."""
+        source = self._link.source
+        if source is None:
+            return one_of(await self.each(lambda one: getattr(one, name)(*given, **named)))
+        call = made(*given, **named)
         await self._begin()
         limit_s, stop = self._options.control_within_s, threading.Event()
 
         def rest(pause_s: float) -> None:
             if stop.wait(pause_s):
-                raise RefusedError("nobody waits for it any more")
+                raise RefusedError("the call was cancelled")
 
         try:
-            await asyncio.to_thread(everywhere, source, call, self._clock, limit_s, rest)
+            # On a thread, since the client of a master is a blocking one.
+            await asyncio.to_thread(everywhere, source, call, self._link.clock, limit_s, rest)
         finally:
             stop.set()
+        return call.body.get("settings")
 
     async def each(self, ask: Callable[[Any], Awaitable[T]]) -> Mapping[str, T]:
-        """Await *ask* with a client of every instance in the view, all at once.
+        """Await *ask* with a client for each instance in the view, concurrently.
 
         Returns:
-            What it returned, by instance id (by address where no master says one).
+            The results by instance id, or by address without a master.
 
         Raises:
-            TarnError: It raised for some; the error names each.
+            TarnError: Some calls failed; the error names each.
         """
         await self._begin()
         slots = self._fleet.slots
@@ -264,7 +247,7 @@ class AioClient(_AioTritonAdapter):
         return {n: one for n, one in said.items() if not isinstance(one, BaseException)}
 
     async def _no_shared_memory(self, *_given: Any, **_named: Any) -> Any:
-        """Refuse: the memory would have to be registered with whoever gets the request."""
+        # The memory would have to be registered with the instance that gets the request.
         raise RefusedError(
             "shared memory is between one client and one server, and a fleet has several",
             next_step="Use tritonclient itself, with the address of one instance",
@@ -274,7 +257,7 @@ class AioClient(_AioTritonAdapter):
     unregister_system_shared_memory = get_cuda_shared_memory_status = _no_shared_memory
     register_cuda_shared_memory = unregister_cuda_shared_memory = _no_shared_memory
 
-    # --- the way of one request ---
+    # --- one request ---
 
     async def send_to(self, slot: PoolMember, request: Prepared) -> HttpResponse:
         """Send *request* to exactly this instance, once."""
@@ -285,22 +268,20 @@ class AioClient(_AioTritonAdapter):
             raise single(slot.target, error) from error
 
     async def _send(self, request: Prepared) -> HttpResponse:
-        # What comes here only reads: what changes something is asked of every instance.
+        # It only reads, so it may be repeated: methods that change something are overridden.
         return (await self._balanced(request, repeats=True))[0]
 
     async def _balanced(
-        self, request: Prepared, *, repeats: bool
+        self, request: Prepared, *, repeats: bool, key: RequestKey | None = None
     ) -> tuple[HttpResponse, PoolMember]:
         await self._begin()
-        course = CallAttempts(
-            self._fleet, self._clock, self._options, repeats=repeats, model=request.model
-        )
+        home = None if key is None else self._router.home(key)
+        course = self._link.call(request.model, repeats=repeats, key=key, home=home)
         while True:
             slot = course.take()
             if slot is None:
-                following = self._following
-                left_s = course.left_s(following.trouble if following else "")
-                with self._waiters.one():
+                left_s = self._link.left_s(course)
+                with self._link.waiters.one():
                     await self._wait(left_s)
                 await self._begin()
                 continue
@@ -312,10 +293,12 @@ class AioClient(_AioTritonAdapter):
                 busy = answer.status_code == 503  # noqa: PLR2004
                 again = course.elsewhere(slot) if busy else course.spared(slot, whose_fault(answer))
                 if not again:
+                    if key is not None:
+                        self._router.settle(key, slot)
                     return answer, slot
 
     async def _at(self, slot: PoolMember, request: Prepared) -> HttpResponse:
-        """Send *request* to *slot*, where it is counted in flight already."""
+        """Send *request* to *slot*, where it is already counted as in flight."""
         answered, whose = False, None
         try:
             answer = await self._over(self._session(slot), slot.target, request)
@@ -348,33 +331,32 @@ class AioClient(_AioTritonAdapter):
         found_headers = {name.lower(): value for name, value in response.headers.items()}
         return HttpResponse(response.status, found_headers, whole)
 
-    async def _in_sequence(self, request: Prepared) -> HttpResponse:
-        """Send to where the sequence lives; only its first request may choose, or be refused."""
-        home = None if request.starts else self._sequences.home(request.sequence)
+    async def _in_sequence(self, request: Prepared, key: RequestKey) -> HttpResponse:
+        """Send to the instance of the sequence, which its first request chooses."""
+        if request.starts:
+            self._router.forget(key)
+        home = self._router.home(key)
         if home is None:
-            answer, home = await self._balanced(request, repeats=False)
-            if not request.ends:
-                self._sequences.settle(request.sequence, home)
-            return answer
-        await self._begin()
-        self._fleet.take_this(home)
-        try:
-            answer = await self._at(home, request)
-        except WireError as error:
-            self._sequences.forget(request.sequence)
-            raise lost_sequence(request.sequence, home.target, error) from error
+            answer, _ = await self._balanced(request, repeats=False, key=key)
+        else:
+            await self._begin()
+            self._fleet.take_this(home)
+            try:
+                answer = await self._at(home, request)
+            except LateError as error:
+                raise single(home.target, error) from error
+            except WireError as error:
+                self._fleet.lost(home, request.model, connected=isinstance(error, CutError))
+                raise self._router.lose(key, home, error) from error
         if request.ends:
-            self._sequences.forget(request.sequence)
+            self._router.forget(key)
         return answer
 
     # --- itself ---
 
     async def _begin(self) -> None:
-        """Ask the master once, then follow it; whoever comes meanwhile waits for the same."""
-        if self._closed:
-            raise RefusedError("the client is closed")
-        if os.getpid() != self._pid:
-            raise RefusedError("the client was made by another process: make one in each")
+        """Ask the master once, then follow it; concurrent calls wait for the same task."""
+        self._link.check()
         begun = self._begun
         if begun is None or (begun.done() and begun.exception() is not None):
             begun = self._begun = asyncio.get_running_loop().create_task(self._follow())
@@ -388,14 +370,12 @@ class AioClient(_AioTritonAdapter):
             if not loop.is_closed():
                 loop.call_soon_threadsafe(self._tidy)
 
-        if self._following is not None:
-            await asyncio.to_thread(self._following.look)
+        await asyncio.to_thread(self._link.look)
         self._fleet.listen(told)
-        if self._following is not None:
-            self._following.start()
+        self._link.start()
 
     def _tidy(self) -> None:
-        """After a change of the view: wake who waits, close what is idle and gone."""
+        """Wake waiting calls, and close sessions to instances that left the view."""
         self._changed.set()
         self._changed = asyncio.Event()
         for slot in [s for s in self._sessions if s.gone and s.in_flight == 0]:
@@ -412,8 +392,7 @@ class AioClient(_AioTritonAdapter):
     def _session(self, slot: PoolMember) -> aiohttp.ClientSession:
         session = self._sessions.get(slot)
         if session is None:
-            if self._closed:
-                raise RefusedError("the client is closed")
+            self._link.check()
             options = self._options
             timeout = aiohttp.ClientTimeout(
                 total=None, sock_connect=options.connect_within_s, sock_read=options.answer_within_s

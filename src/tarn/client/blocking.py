@@ -2,22 +2,27 @@
 
 import contextlib
 import functools
-import os
 import ssl
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from concurrent.futures import TimeoutError as FutureTimeoutError
+from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from tritonclient.http import InferResult
+from tritonclient.http import InferenceServerClient, InferResult
 from tritonclient.utils import InferenceServerException
 
-from tarn.client.attempts import CallAttempts
+from tarn.client.affinity import RequestKey
+from tarn.client.attempts import (
+    one_of,
+    raise_if_error,
+    several,
+    single,
+    whose_fault,
+)
 from tarn.client.control import everywhere, load_call, log_call, trace_call, unload_call
-from tarn.client.demand_reporter import DemandReporter
-from tarn.client.failing import lost_sequence, one_of, raise_if_error, several, whose_fault
 from tarn.client.http_connection import (
     ClientConnection,
     CutError,
@@ -25,31 +30,92 @@ from tarn.client.http_connection import (
     LateError,
     WireError,
 )
-from tarn.client.options import ClientOptions
+from tarn.client.master_link import FleetLink, MasterSource
 from tarn.client.pool import InstancePool, PoolMember
-from tarn.client.requests import Prepared, inference, plugged
-from tarn.client.sequences import Sequences
-from tarn.client.single import SingleClient, TritonAdapter
-from tarn.client.statistics import summed
-from tarn.client.targets import ServiceAddress
-from tarn.client.views import MasterSource, PoolFollower
-from tarn.clock import SystemClock
+from tarn.client.requests import Prepared, inference, plain, plugged
+from tarn.client.targets import ClientOptions, ServiceAddress
 from tarn.errors import RefusedError, TarnError, TimedOutError
 from tarn.follow import FleetCall
 from tarn.triton.answers import Culprit
+from tarn.triton.merged_answers import summed_statistics
 
-__all__ = ["HttpClient", "PendingInference"]
+__all__ = ["HttpClient", "PendingInference", "SingleClient", "TritonAdapter"]
+
+
+class TritonAdapter(InferenceServerClient):  # type: ignore[misc] # tritonclient has no types
+    """tritonclient's methods, over our own transport."""
+
+    def __init__(self) -> None:
+        # Skips the constructor that makes tritonclient's transport.
+        super(InferenceServerClient, self).__init__()
+        self._verbose = False
+
+    def __del__(self) -> None:
+        """Do nothing, unlike tritonclient's, which closes its transport."""
+
+    def _send(self, request: Prepared) -> HttpResponse:
+        raise NotImplementedError
+
+    def _get(self, request_uri: str, headers: Any, query_params: Any) -> HttpResponse:
+        return self._send(plain("GET", request_uri, b"", plugged(self, headers), query_params))
+
+    def _post(
+        self, request_uri: str, request_body: Any, headers: Any, query_params: Any
+    ) -> HttpResponse:
+        return self._send(
+            plain("POST", request_uri, request_body, plugged(self, headers), query_params)
+        )
+
+
+class SingleClient(TritonAdapter):
+    """tritonclient's client for exactly one instance, without balancing and retries."""
+
+    def __init__(
+        self,
+        slot: PoolMember,
+        fleet: InstancePool,
+        connect: Callable[[ServiceAddress], AbstractContextManager[ClientConnection]],
+    ) -> None:
+        super().__init__()
+        self._slot, self._fleet, self._connect = slot, fleet, connect
+
+    @property
+    def target(self) -> ServiceAddress:
+        """The instance."""
+        return self._slot.target
+
+    def close(self) -> None:
+        """Do nothing: each request has its own connection."""
+
+    def infer(self, model_name: str, inputs: list[Any], **named: Any) -> Any:
+        """Infer on this instance; the parameters are tritonclient's."""
+        named["headers"] = plugged(self, named.get("headers"))
+        answer = self._send(inference(model_name, inputs, **named))
+        raise_if_error(answer)
+        return InferResult(answer, verbose=False)
+
+    def _send(self, request: Prepared) -> HttpResponse:
+        self._fleet.take_this(self._slot)
+        try:
+            with self._connect(self.target) as connection:
+                return connection.ask(request.head(self.target), request.body)
+        except WireError as error:
+            raise single(self.target, error) from error
+        finally:
+            self._fleet.give_back(self._slot, None, answered=False)
+
 
 T = TypeVar("T")
+Json = dict[str, Any]
 
+# Threads for `async_infer` and for calls to every instance.
 MOST_THREADS = 64
-"""Of ``async_infer`` and of what is asked of every instance."""
+# For requests of these threads when the client is closed; then they are cut.
 CLOSE_WITHIN_S = 5.0
-"""For what these threads have in flight when the client is closed; then it is cut."""
 
 
 class PendingInference:
-    """What `HttpClient.async_infer` returns: tritonclient's ``InferAsyncRequest``."""
+    """The result of `HttpClient.async_infer`, like tritonclient's ``InferAsyncRequest``."""
 
     def __init__(self, future: "Future[Any]") -> None:
         self._future = future
@@ -58,7 +124,7 @@ class PendingInference:
         """Return the result.
 
         Raises:
-            TimedOutError: There is none after *timeout* seconds (without *block*: now).
+            TimedOutError: There is none after *timeout* seconds; without *block*, none now.
         """
         try:
             return self._future.result(timeout if block else 0)
@@ -71,16 +137,16 @@ class PendingInference:
 class HttpClient(TritonAdapter):
     """tritonclient's HTTP client for a fleet. Thread-safe, `close` included.
 
-    Each request goes to the less busy of two instances. What is asked of a server rather than of a
-    model has the meaning that it has for a fleet: see each method.
+    Each request goes to the less busy of two instances. Methods that concern a server rather than a
+    model apply to the whole fleet; see each method.
 
     Args:
-        targets: The instances, when no master says them.
-        source: Finds the master that says them.
-        options: How patient it is.
+        targets: The instances, if there is no master.
+        source: Finds the master, which knows the instances.
+        options: Time limits and retries.
 
     Raises:
-        TarnError: There is a source, and no master answers there, or not to this user.
+        TarnError: No master answers, or it denies access.
     """
 
     def __init__(
@@ -90,27 +156,20 @@ class HttpClient(TritonAdapter):
         options: ClientOptions | None = None,
     ) -> None:
         super().__init__()
-        self._options, self._clock = options or ClientOptions(), SystemClock()
+        self._link = FleetLink(targets, source, options)
+        self._fleet, self._options = self._link.pool, self._link.options
         self._tls = self._options.tls
-        self._fleet = InstancePool(self._clock)
-        self._fleet.set_members(targets)
-        self._sequences = Sequences()
+        self._router = self._link.router
         self._lock = threading.Lock()
         self._pool: ThreadPoolExecutor | None = None
         self._own = threading.local()
+        # Connections on which threads of the pool wait for answers.
         self._in_flight: set[ClientConnection] = set()
-        """On which threads of the pool wait for answers."""
+        # Set when `close` cuts them: none may be added any more.
         self._cuts = False
-        """Nothing more may begin on these threads."""
         self._pending: set[Future[Any]] = set()
-        self._closed, self._pid = False, os.getpid()
-        self._source = source
-        self._waiters = DemandReporter(source, self._fleet)
-        self._following: PoolFollower | None = None
-        if source is not None:
-            self._following = PoolFollower(source, self._fleet, self._clock)
-            self._following.look()
-            self._following.start()
+        self._link.look()
+        self._link.start()
 
     def __enter__(self) -> Self:
         return self
@@ -128,27 +187,21 @@ class HttpClient(TritonAdapter):
         return f"HttpClient({names or 'no instance'})"
 
     def close(self) -> None:
-        """End its threads and connections; what other threads have in flight ends by itself.
+        """End its threads and idle connections. Idempotent.
 
-        What `async_infer` has in flight has five seconds to end, and is cut then. Idempotent. In a
-        process that was forked off later there is nothing to end.
+        Requests of `async_infer` have five seconds to end, and then are cut. Requests on other
+        threads end by themselves.
         """
-        if os.getpid() != self._pid:
+        if self._link.forked:  # the threads and connections are those of the parent process
             return
         with self._lock:
-            self._closed = True
+            self._link.closed = True
             pool, self._pool = self._pool, None
         if pool is not None:
             pool.shutdown(wait=False, cancel_futures=True)
-        self._waiters.close()
-        if self._following is not None:
-            self._following.close()
-        self._fleet.close()
-        if pool is not None:
-            self._end(pool)
-
-    def _end(self, pool: ThreadPoolExecutor) -> None:
-        """End the threads of *pool*; what they wait for too long is cut."""
+        self._link.close()
+        if pool is None:
+            return
         wait(self._pending.copy(), CLOSE_WITHIN_S)
         with self._lock:
             self._cuts, in_flight = True, set(self._in_flight)
@@ -158,18 +211,18 @@ class HttpClient(TritonAdapter):
 
     @property
     def targets(self) -> tuple[ServiceAddress, ...]:
-        """The instances that may get a request now."""
-        return tuple(slot.target for slot in self._fleet.slots)
+        """The instances that may get requests now."""
+        return self._link.targets
 
     # --- inference ---
 
     def infer(self, *given: Any, **named: Any) -> Any:
         """Infer on one instance, and return tritonclient's ``InferResult``.
 
-        The parameters are those of tritonclient's ``infer``. A refused connection is tried
-        elsewhere. A connection that is cut before the answer is whole is so too, unless the client
-        was made with ``retry_resets=False``: then the inference **may have been executed twice**.
-        Requests of a sequence stay on the instance where it began, and are never repeated.
+        The parameters are those of tritonclient's ``infer``. If a connection is refused, another
+        instance is tried. If it is cut before the whole answer has arrived, another instance is
+        tried too, and the inference **may be executed twice**; ``retry_resets=False`` prevents
+        that. Requests of a sequence go to the instance where it began, and are never repeated.
 
         Raises:
             InferenceServerException: Triton answered with an error.
@@ -179,7 +232,7 @@ class HttpClient(TritonAdapter):
         return self._infer(self._inference(given, named))
 
     def async_infer(self, *given: Any, **named: Any) -> PendingInference:
-        """Infer as `infer` does, on a thread of this client's own."""
+        """Infer as `infer` does, on a thread of this client."""
         request = self._inference(given, named)
         return PendingInference(self._begin(self._threads(), lambda: self._infer(request)))
 
@@ -189,10 +242,11 @@ class HttpClient(TritonAdapter):
         return inference(*given, **named)
 
     def _infer(self, request: Prepared) -> Any:
-        if request.in_sequence:
-            answer = self._in_sequence(request)
+        key = self._router.key_of(request.model, request.sequence, request.headers, request.body)
+        if key is not None and key.rule is None:
+            answer = self._in_sequence(request, key)
         else:
-            answer, _ = self._balanced(request, repeats=self._options.retry_resets)
+            answer, _ = self._balanced(request, repeats=self._options.retry_resets, key=key)
         if answer.status_code != 200:  # noqa: PLR2004 (the only good answer)
             raise_if_error(answer)
         return InferResult(answer, self._verbose)
@@ -200,79 +254,73 @@ class HttpClient(TritonAdapter):
     # --- the fleet as one server ---
 
     def is_server_live(self, *given: Any, **named: Any) -> bool:
-        """Return whether an instance is live; none in the view is False, at once."""
+        """Return whether an instance is live; False at once if there is none in the view."""
         return bool(self.targets) and bool(super().is_server_live(*given, **named))
 
     def is_server_ready(self, *given: Any, **named: Any) -> bool:
-        """Return whether an instance is ready; none in the view is False, at once."""
+        """Return whether an instance is ready; False at once if there is none in the view."""
         return bool(self.targets) and bool(super().is_server_ready(*given, **named))
 
     def is_model_ready(self, *given: Any, **named: Any) -> bool:
-        """Return whether the model is ready on *every* instance: any may get the request."""
+        """Return whether the model is ready on every instance, since any may get a request."""
         said = self.each(lambda one: one.is_model_ready(*given, **named))
         return bool(said) and all(said.values())
 
     def get_inference_statistics(self, *given: Any, **named: Any) -> Any:
-        """Return the statistics summed over the instances that are in the view now."""
+        """Return the sum of the statistics of all instances in the view."""
         said = self.each(lambda one: one.get_inference_statistics(*given, **named))
-        return summed(said.values())
+        return summed_statistics(said.values())
 
     def load_model(self, *given: Any, **named: Any) -> None:
-        """Load the model on every instance, and return once all in the view have it.
+        """Load the model on every instance; return once all in the view have it.
 
-        The master does it, so those that start or come back later have it, too. Without a master,
+        The master does it, also for instances that start or come back later. Without a master,
         each Triton of the list is asked.
 
         Raises:
-            TarnError: Somebody refuses it, or has not had it in time; the error names each.
+            TarnError: Some instances refused it, or did not do it in time; the error names each.
         """
-        if self._source is None:
-            one_of(self.each(lambda one: one.load_model(*given, **named)))
-        else:
-            self._everywhere(self._source, load_call(*given, **named))
+        self._of_all("load_model", load_call, given, named)
 
     def unload_model(self, *given: Any, **named: Any) -> None:
-        """Unload the model on every instance, those that start later included; as `load_model`."""
-        if self._source is None:
-            one_of(self.each(lambda one: one.unload_model(*given, **named)))
-        else:
-            self._everywhere(self._source, unload_call(*given, **named))
+        """Unload the model on every instance, including later ones; see `load_model`."""
+        self._of_all("unload_model", unload_call, given, named)
 
     def update_trace_settings(self, *given: Any, **named: Any) -> Any:
-        """Change them on every instance, later ones included; return what was changed.
+        """Change trace settings on every instance, including later ones; return the changes.
 
-        Without a master: return what one answered.
+        Without a master, return the answer of one instance.
         """
-        if self._source is None:
-            return one_of(self.each(lambda one: one.update_trace_settings(*given, **named)))
-        call = trace_call(*given, **named)
-        self._everywhere(self._source, call)
-        return call.body["settings"]
+        return self._of_all("update_trace_settings", trace_call, given, named)
 
     def update_log_settings(self, *given: Any, **named: Any) -> Any:
-        """Change them on every instance, later ones included; return what was changed.
+        """Change log settings on every instance, including later ones; return the changes.
 
-        Without a master: return what one answered.
+        Without a master, return the answer of one instance.
         """
-        if self._source is None:
-            return one_of(self.each(lambda one: one.update_log_settings(*given, **named)))
-        call = log_call(*given, **named)
-        self._everywhere(self._source, call)
-        return call.body["settings"]
+        return self._of_all("update_log_settings", log_call, given, named)
 
-    def _everywhere(self, source: MasterSource, call: FleetCall) -> None:
-        self._check()
+    def _of_all(
+        self, name: str, made: Callable[..., FleetCall], given: tuple[Any, ...], named: Json
+    ) -> Any:
+        """Let every instance do the control call *name*; return the settings that it changes."""
+        source = self._link.source
+        if source is None:
+            return one_of(self.each(lambda one: getattr(one, name)(*given, **named)))
+        self._link.check()
+        call = made(*given, **named)
         limit_s = self._options.control_within_s
-        everywhere(source, call, self._clock, limit_s, threading.Event().wait)
+        everywhere(source, call, self._link.clock, limit_s, threading.Event().wait)
+        return call.body.get("settings")
 
     def each(self, ask: Callable[[SingleClient], T]) -> Mapping[str, T]:
-        """Call *ask* with a client of every instance in the view, all at once.
+        """Call *ask* with a client for each instance in the view, concurrently.
 
         Returns:
-            What it returned, by instance id (by address where no master says one).
+            The results by instance id, or by address without a master.
 
         Raises:
-            TarnError: It raised for some; the error names each.
+            TarnError: Some calls failed; the error names each.
         """
         slots, pool = self._fleet.slots, self._threads()
         asked = {
@@ -298,7 +346,7 @@ class HttpClient(TritonAdapter):
         return one
 
     def _no_shared_memory(self, *_given: Any, **_named: Any) -> Any:
-        """Refuse: the memory would have to be registered with whoever gets the request."""
+        # The memory would have to be registered with the instance that gets the request.
         raise RefusedError(
             "shared memory is between one client and one server, and a fleet has several",
             next_step="Use tritonclient itself, with the address of one instance",
@@ -308,23 +356,23 @@ class HttpClient(TritonAdapter):
     unregister_system_shared_memory = get_cuda_shared_memory_status = _no_shared_memory
     register_cuda_shared_memory = unregister_cuda_shared_memory = _no_shared_memory
 
-    # --- the way of one request ---
+    # --- one request ---
 
     def _send(self, request: Prepared) -> HttpResponse:
-        # What comes here only reads: what changes something is asked of every instance.
+        # It only reads, so it may be repeated: methods that change something are overridden.
         return self._balanced(request, repeats=True)[0]
 
-    def _balanced(self, request: Prepared, *, repeats: bool) -> tuple[HttpResponse, PoolMember]:
-        course = CallAttempts(
-            self._fleet, self._clock, self._options, repeats=repeats, model=request.model
-        )
+    def _balanced(
+        self, request: Prepared, *, repeats: bool, key: RequestKey | None = None
+    ) -> tuple[HttpResponse, PoolMember]:
+        home = None if key is None else self._router.home(key)
+        course = self._link.call(request.model, repeats=repeats, key=key, home=home)
         while True:
-            self._check()
+            self._link.check()
             slot = course.take()
             if slot is None:
-                following = self._following
-                left_s = course.left_s(following.trouble if following else "")
-                with self._waiters.one():
+                left_s = self._link.left_s(course)
+                with self._link.waiters.one():
                     self._fleet.wait(left_s)
                 continue
             try:
@@ -335,10 +383,12 @@ class HttpClient(TritonAdapter):
                 busy = answer.status_code == 503  # noqa: PLR2004
                 again = course.elsewhere(slot) if busy else course.spared(slot, whose_fault(answer))
                 if not again:
+                    if key is not None:
+                        self._router.settle(key, slot)
                     return answer, slot
 
     def _at(self, slot: PoolMember, request: Prepared) -> HttpResponse:
-        """Send *request* to *slot*, where it is counted in flight already."""
+        """Send *request* to *slot*, where it is already counted as in flight."""
         kept, whose = None, None
         answered = False
         try:
@@ -383,7 +433,7 @@ class HttpClient(TritonAdapter):
 
     @contextlib.contextmanager
     def _cuttable(self, connection: ClientConnection) -> Iterator[None]:
-        """Let `close` cut *connection* meanwhile, where a thread of the pool waits on it."""
+        """Let `close` cut *connection* meanwhile, if this is a thread of the pool."""
         if not getattr(self._own, "pooled", False):
             yield
             return
@@ -397,38 +447,31 @@ class HttpClient(TritonAdapter):
             with self._lock:
                 self._in_flight.discard(connection)
 
-    def _in_sequence(self, request: Prepared) -> HttpResponse:
-        """Send to where the sequence lives; only its first request may choose, or be refused."""
-        home = None if request.starts else self._sequences.home(request.sequence)
+    def _in_sequence(self, request: Prepared, key: RequestKey) -> HttpResponse:
+        """Send to the instance of the sequence, which its first request chooses."""
+        if request.starts:
+            self._router.forget(key)
+        home = self._router.home(key)
         if home is None:
-            answer, home = self._balanced(request, repeats=False)
-            if not request.ends:
-                self._sequences.settle(request.sequence, home)
-            return answer
-        self._check()
-        self._fleet.take_this(home)
-        try:
-            answer = self._at(home, request)
-        except WireError as error:
-            self._sequences.forget(request.sequence)
-            raise lost_sequence(request.sequence, home.target, error) from error
+            answer, _ = self._balanced(request, repeats=False, key=key)
+        else:
+            self._link.check()
+            self._fleet.take_this(home)
+            try:
+                answer = self._at(home, request)
+            except LateError as error:
+                raise single(home.target, error) from error
+            except WireError as error:
+                self._fleet.lost(home, request.model, connected=isinstance(error, CutError))
+                raise self._router.lose(key, home, error) from error
         if request.ends:
-            self._sequences.forget(request.sequence)
+            self._router.forget(key)
         return answer
 
     # --- itself ---
 
-    def _check(self) -> None:
-        if self._closed:
-            raise RefusedError("the client is closed")
-        if os.getpid() != self._pid:
-            raise RefusedError(
-                f"the client was made by process {self._pid}, and this is {os.getpid()}",
-                next_step="Make a client in each process, after the fork",
-            )
-
     def _threads(self) -> ThreadPoolExecutor:
-        self._check()
+        self._link.check()
         with self._lock:
             if self._pool is None:
                 self._pool = ThreadPoolExecutor(
@@ -437,10 +480,9 @@ class HttpClient(TritonAdapter):
             return self._pool
 
     def _begin(self, pool: ThreadPoolExecutor, work: Callable[[], T]) -> "Future[T]":
-        """Do *work* on a thread of *pool*."""
         try:
             future = pool.submit(work)
-        except RuntimeError as error:  # closed since it was taken
+        except RuntimeError as error:  # the client was closed meanwhile
             raise RefusedError("the client is closed") from error
         self._pending.add(future)
         future.add_done_callback(self._pending.discard)

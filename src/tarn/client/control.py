@@ -1,4 +1,4 @@
-"""tritonclient's control calls, made for a whole fleet by its master."""
+"""A fleet as one server: control calls through the master."""
 
 import base64
 import contextlib
@@ -20,7 +20,7 @@ def load_call(
     config: str | None = None,
     files: Mapping[str, bytes] | None = None,
 ) -> FleetCall:
-    """Return what tritonclient's ``load_model`` asks; headers of a caller's own reach no master."""
+    """Return the call of tritonclient's ``load_model``."""
     _ours(headers, query_params)
     parameters: dict[str, object] = {} if config is None else {"config": config}
     for path, content in (files or {}).items():
@@ -34,7 +34,7 @@ def unload_call(
     query_params: object = None,
     unload_dependents: bool = False,  # noqa: FBT001, FBT002 (tritonclient's)
 ) -> FleetCall:
-    """Return what tritonclient's ``unload_model`` asks."""
+    """Return the call of tritonclient's ``unload_model``."""
     _ours(headers, query_params)
     return unload(model_name, dependents=unload_dependents)
 
@@ -45,7 +45,7 @@ def trace_call(
     headers: object = None,
     query_params: object = None,
 ) -> FleetCall:
-    """Return what tritonclient's ``update_trace_settings`` asks."""
+    """Return the call of tritonclient's ``update_trace_settings``."""
     _ours(headers, query_params)
     return trace_settings(settings or {}, model_name or "")
 
@@ -53,7 +53,7 @@ def trace_call(
 def log_call(
     settings: Mapping[str, Any], headers: object = None, query_params: object = None
 ) -> FleetCall:
-    """Return what tritonclient's ``update_log_settings`` asks."""
+    """Return the call of tritonclient's ``update_log_settings``."""
     _ours(headers, query_params)
     return log_settings(settings)
 
@@ -65,12 +65,12 @@ def everywhere(
     limit_s: float,
     rest: Callable[[float], object],
 ) -> None:
-    """Ask the master for *call*, and return once every instance in the view has had it.
+    """Send *call* through the master; return once every instance in the view has done it.
 
     Raises:
-        RefusedError: Somebody refuses it; the error names each, with Triton's words.
-        TimedOutError: Somebody has not had it within *limit_s*.
-        NotAuthorizedError: Only who administers the fleet may ask.
+        RefusedError: Some instances refused it; the error names each, with Triton's message.
+        TimedOutError: Some instances did not do it within *limit_s*.
+        NotAuthorizedError: The user may not administer the fleet.
     """
     with contextlib.closing(source.open()) as api:
         number = int(api.call_all(call)["call"])

@@ -1,7 +1,7 @@
 """HTTP/1.1 over plain sockets: one request at a time, whole answers, and exact failures.
 
-tritonclient's own transport belongs to one thread, and does not tell a request that never left
-from one that was cut. Here a connection may be handed from thread to thread.
+tritonclient's own transport belongs to one thread, and does not distinguish a request that was
+never sent from one that was cut. Connections of this module may be passed between threads.
 """
 
 import contextlib
@@ -25,37 +25,37 @@ __all__ = [
 
 BLOCK = 65536
 LARGEST_HEAD = 65536
+# A smaller body is sent together with its head, in one system call.
 JOINED_BELOW = 65536
-"""A smaller body travels in one segment with its head."""
+# Answers without a body, whatever their head says.
 _WITHOUT_BODY = frozenset({204, 304})
-"""Answers that end with their head, whatever it says."""
 _STATUS = re.compile(r"[1-9][0-9]{2}(?![0-9])")
 _LENGTH = re.compile(r"[0-9]{1,18}")
 _CHUNK = re.compile(rb"[0-9A-Fa-f]{1,15}")
 
 
 class WireError(Exception):
-    """A request got no answer; the kind says how far it came."""
+    """A request got no answer; the subclass says how far it came."""
 
 
 class NotConnectedError(WireError):
-    """No connection came to be: nothing was sent."""
+    """There was no connection, so nothing was sent."""
 
 
 class CutError(WireError):
-    """The connection ended before the answer was whole: the request may have been executed."""
+    """The connection ended before the whole answer: the request may have been executed."""
 
 
 class LateError(WireError):
-    """The time limit passed while the answer was waited for."""
+    """The answer did not come within the time limit."""
 
 
 class NotHttpError(WireError):
-    """What came is not an HTTP answer."""
+    """The answer is not HTTP."""
 
 
 class HttpResponse:
-    """One whole answer, with the face that tritonclient gives to one."""
+    """One whole answer, with the methods that tritonclient calls."""
 
     __slots__ = ("_at", "body", "headers", "status_code")
 
@@ -64,11 +64,11 @@ class HttpResponse:
         self._at = 0
 
     def get(self, name: str, default: str | None = None) -> str | None:
-        """Return the value of the header *name*, in whatever case."""
+        """Return the value of the header *name*, ignoring case."""
         return self.headers.get(name.lower(), default)
 
     def read(self, length: int = -1) -> bytes:
-        """Return the next *length* bytes of the body; -1: the rest."""
+        """Return the next *length* bytes of the body, or the rest if it is negative."""
         begin = self._at
         end = len(self.body) if length < 0 else begin + length
         self._at = end
@@ -79,13 +79,13 @@ class ClientConnection:
     """One connection to one target.
 
     Args:
-        target: Where to.
-        connect_within_s: For the connection, TLS included.
-        answer_within_s: For each step of the answer to come.
-        tls: For a target with TLS.
+        target: The service to connect to.
+        connect_within_s: Seconds for the connection, with the TLS handshake.
+        answer_within_s: Seconds for each part of the answer.
+        tls: The context for a target with TLS; None for the system's certificates.
 
     Raises:
-        NotConnectedError: It could not be made.
+        NotConnectedError: There was no connection.
     """
 
     __slots__ = ("_answer_within_s", "_look", "_sock", "keeps")
@@ -98,14 +98,14 @@ class ClientConnection:
         tls: ssl.SSLContext | None = None,
     ) -> None:
         self._answer_within_s = answer_within_s
+        # Whether the server keeps it open for another request.
         self.keeps = True
-        """Whether another request may follow."""
         try:
             self._sock = _connected(target, connect_within_s, tls)
             self._sock.settimeout(answer_within_s)
         except TimeoutError as error:
             raise NotConnectedError(f"no connection within {connect_within_s:g} s") from error
-        except (OSError, ValueError) as error:  # ValueError: a host name that cannot be one
+        except (OSError, ValueError) as error:  # ValueError: an impossible host name
             raise NotConnectedError(_said(error)) from error
         self._look: select.poll | None = None
 
@@ -117,14 +117,14 @@ class ClientConnection:
 
     @property
     def fresh(self) -> bool:
-        """Whether it is still open, and silent, as a connection without a request must be."""
+        """Whether it is open and silent, so that it can carry a request."""
         if self._look is None:
             self._look = select.poll()
             self._look.register(self._sock, select.POLLIN | select.POLLRDHUP)
         return not self._look.poll(0)
 
     def cut(self) -> None:
-        """End it while another thread waits for an answer on it; that one gets a `CutError`."""
+        """End it while another thread waits for an answer, which then gets a `CutError`."""
         with contextlib.suppress(OSError):
             self._sock.shutdown(socket.SHUT_RDWR)
 
@@ -134,12 +134,12 @@ class ClientConnection:
             self._sock.close()
 
     def ask(self, head: bytes, body: bytes) -> HttpResponse:
-        """Send a request, and return its answer, read to the end.
+        """Send a request, and return its whole answer.
 
         Raises:
             CutError: The connection ended first.
-            LateError: The time limit passed.
-            NotHttpError: What came is not HTTP.
+            LateError: The answer did not come within the time limit.
+            NotHttpError: The answer is not HTTP.
         """
         try:
             if len(body) < JOINED_BELOW:
@@ -161,7 +161,7 @@ class ClientConnection:
             if end >= 0:
                 status, headers = _parsed(data[:end])
                 data = data[end + 4 :]
-                if status >= 200:  # noqa: PLR2004 (an interim answer is followed by the real one)
+                if status >= 200:  # noqa: PLR2004 (the final answer follows an interim one)
                     return self._whole(status, headers, data)
                 continue
             if len(data) > LARGEST_HEAD:
@@ -176,9 +176,12 @@ class ClientConnection:
         if "chunked" in headers.get("transfer-encoding", "").lower():
             return HttpResponse(status, headers, self._chunks(data))
         length = headers.get("content-length")
-        if length is None:
+        if length is None:  # the body ends with the connection
             self.keeps = False
-            return HttpResponse(status, headers, self._to_the_end(data))
+            parts = [data]
+            while block := self._sock.recv(BLOCK):
+                parts.append(block)
+            return HttpResponse(status, headers, b"".join(parts))
         if not _LENGTH.fullmatch(length):
             raise NotHttpError(f"sends Content-Length = '{length[:40]}'")
         return HttpResponse(status, headers, self._exactly(int(length), data))
@@ -197,22 +200,19 @@ class ClientConnection:
             at += got
         return bytes(buffer)
 
-    def _to_the_end(self, data: bytes) -> bytes:
-        parts = [data]
-        while block := self._sock.recv(BLOCK):
-            parts.append(block)
-        return b"".join(parts)
-
     def _chunks(self, data: bytes) -> bytes:
         parts: list[bytes] = []
         at = 0
         while True:
             line, data, at = self._line(data, at)
-            size = _chunk_size(line)
+            digits = line.partition(b";")[0].strip()
+            if not _CHUNK.fullmatch(digits):
+                raise NotHttpError("sends a chunk without a size")
+            size = int(digits, 16)
             if size == 0:
                 break
             end = at + size + 2
-            if len(data) < end:  # an array grows in place: a large chunk is not copied each time
+            if len(data) < end:  # a bytearray grows in place, without a copy for each block
                 grown = bytearray(data[at:])
                 while len(grown) < size + 2:
                     grown += self._more()
@@ -226,7 +226,7 @@ class ClientConnection:
                 return b"".join(parts)
 
     def _line(self, data: bytes, at: int) -> tuple[bytes, bytes, int]:
-        """Return the line that begins at *at*, the data it stands in, and where it ends there."""
+        """Return the line at *at*, the data that contains it, and the end of it there."""
         while (end := data.find(b"\r\n", at)) < 0:
             if len(data) - at > LARGEST_HEAD:
                 raise NotHttpError("sends a line without an end")
@@ -253,13 +253,6 @@ def _connected(
         sock.close()
         raise
     return sock
-
-
-def _chunk_size(line: bytes) -> int:
-    digits = line.partition(b";")[0].strip()
-    if not _CHUNK.fullmatch(digits):
-        raise NotHttpError("sends a chunk without a size")
-    return int(digits, 16)
 
 
 def _parsed(head: bytes) -> tuple[int, dict[str, str]]:

@@ -1,4 +1,4 @@
-"""A request as bytes, before it is known who gets it."""
+"""Requests as bytes, before an instance is chosen."""
 
 import gzip
 import zlib
@@ -10,6 +10,7 @@ import attrs
 from tritonclient.http import InferenceServerClient, Request
 from tritonclient.utils import InferenceServerException
 
+from tarn.client.affinity import sequence_headers
 from tarn.client.targets import ServiceAddress
 from tarn.errors import ConfigError
 
@@ -25,30 +26,30 @@ Headers = Mapping[str, object] | None
 
 @attrs.frozen
 class Prepared:
-    """One request, ready for any instance."""
+    """One request for any instance."""
 
     method: str
     uri: str
-    """Without a slash at its begin."""
+    """Path and query, without a slash at the beginning."""
     headers: Mapping[str, object]
     body: bytes
     sequence: object = 0
-    """Requests with an equal one, if it is neither 0 nor empty, belong to one instance."""
+    """The sequence id; requests of one sequence go to one instance. 0 or empty: none."""
     starts: bool = False
     ends: bool = False
     model: str = ""
-    """The model that infers; empty: it is another request."""
+    """The model of an inference; empty for other requests."""
 
     @property
     def in_sequence(self) -> bool:
-        """Whether the instance matters."""
+        """Whether it belongs to a sequence."""
         return self.sequence not in (0, "")
 
     def head(self, target: ServiceAddress) -> bytes:
         """Return the head for *target*.
 
         Raises:
-            ConfigError: A header would be more than one.
+            ConfigError: A header contains a line break.
         """
         path = f"{target.path}/{self.uri}" if target.path else self.uri
         lines = [f"{self.method} /{path} HTTP/1.1\r\nHost: {target.address}"]
@@ -62,7 +63,7 @@ class Prepared:
 
 
 def plugged(client: Any, headers: Headers) -> Headers:
-    """Return *headers* after the plugin that was registered with *client*, if any, saw them."""
+    """Return *headers* as changed by the plugin that is registered with *client*, if any."""
     plugin = client.plugin()
     if plugin is None:
         return headers
@@ -75,10 +76,10 @@ def plugged(client: Any, headers: Headers) -> Headers:
 def plain(
     method: str, uri: str, body: str | bytes, headers: Headers, query: Mapping[str, object] | None
 ) -> Prepared:
-    """Return a request that tritonclient already put into words.
+    """Return a request that tritonclient has already encoded.
 
     Raises:
-        InferenceServerException: A header that this transport cannot keep.
+        InferenceServerException: A header is not supported by this transport.
     """
     kept = dict(headers or {})
     if any(str(name).lower() == "transfer-encoding" for name in kept):
@@ -104,7 +105,7 @@ def inference(  # noqa: PLR0913, PLR0917 (the parameters of tritonclient's infer
     response_compression_algorithm: str | None = None,
     parameters: Mapping[str, object] | None = None,
 ) -> Prepared:
-    """Return an inference as bytes; the parameters are those of tritonclient's ``infer``."""
+    """Return an inference request; the parameters are those of tritonclient's ``infer``."""
     if not isinstance(model_version, str):
         raise InferenceServerException("model version must be a string")
     body, json_size = InferenceServerClient.generate_request_body(
@@ -118,7 +119,7 @@ def inference(  # noqa: PLR0913, PLR0917 (the parameters of tritonclient's infer
         timeout=timeout,
         parameters=parameters,
     )
-    own: dict[str, object] = dict(headers or {})
+    own = sequence_headers(sequence_id, headers or {})
     if request_compression_algorithm in _COMPRESS:
         own["Content-Encoding"] = request_compression_algorithm
         body = _COMPRESS[request_compression_algorithm](body)

@@ -1,7 +1,6 @@
-"""The client over gRPC: inference, and streams of answers, each on one chosen instance."""
+"""The client over gRPC: inference, and streams of answers."""
 
 import contextlib
-import os
 import queue
 import threading
 from collections.abc import Iterable, Iterator
@@ -11,14 +10,12 @@ import grpc
 from tritonclient.grpc import InferenceServerClient
 from tritonclient.utils import InferenceServerException
 
+from tarn.client.affinity import RequestKey, sequence_headers
 from tarn.client.attempts import CallAttempts
-from tarn.client.demand_reporter import DemandReporter
-from tarn.client.options import ClientOptions
-from tarn.client.pool import InstancePool, PoolMember
-from tarn.client.targets import ServiceAddress
-from tarn.client.views import MasterSource, PoolFollower
-from tarn.clock import SystemClock
-from tarn.errors import ConfigError, RefusedError, TimedOutError, UnreachableError
+from tarn.client.master_link import FleetLink, MasterSource
+from tarn.client.pool import PoolMember
+from tarn.client.targets import ClientOptions, ServiceAddress
+from tarn.errors import ConfigError, TimedOutError, UnreachableError
 from tarn.triton.answers import GRPC_STATUS, Culprit, blame
 
 __all__ = ["GrpcClient"]
@@ -29,20 +26,19 @@ _CUT, _LATE = str(grpc.StatusCode.UNAVAILABLE), str(grpc.StatusCode.DEADLINE_EXC
 class GrpcClient:
     """``tritonclient.grpc`` for a fleet: `infer`, `stream`, and `single` for everything else.
 
-    Thread-safe. gRPC does not tell a refused connection from one that was cut, so with
-    ``retry_resets=False`` neither is tried elsewhere.
+    Thread-safe. gRPC does not distinguish a refused connection from one that was cut, so with
+    ``retry_resets=False`` there is no retry after either.
 
     Args:
-        targets: The gRPC services, when no master says the instances.
-        source: Finds the master that says them.
-        options: How patient it is.
-        roots: Certificates in PEM by which addresses with https are known; None: gRPC's own
-            authorities.
+        targets: The gRPC services, if there is no master.
+        source: Finds the master, which knows the instances.
+        options: Time limits and retries.
+        roots: The authorities to trust for https addresses, in PEM; None for gRPC's own list.
 
     Raises:
-        TarnError: There is a source, and no master answers there, or not to this user.
-        ConfigError: An address with https has a path, or the options have an ``ssl.SSLContext``,
-            and gRPC can use neither.
+        TarnError: No master answers, or it denies access.
+        ConfigError: An https address has a path, or the options have an ``ssl.SSLContext``; gRPC
+            can use neither.
     """
 
     def __init__(
@@ -52,21 +48,16 @@ class GrpcClient:
         options: ClientOptions | None = None,
         roots: bytes | None = None,
     ) -> None:
-        self._options, self._clock = options or ClientOptions(), SystemClock()
         targets = tuple(targets)
+        self._link = FleetLink(targets, source, options)
+        self._fleet, self._options = self._link.pool, self._link.options
+        self._router = self._link.router
         self._credentials = _credentials(targets, self._options, roots)
-        self._fleet = InstancePool(self._clock)
-        self._fleet.set_members(targets)
         self._lock = threading.Lock()
         self._clients: dict[PoolMember, Any] = {}
-        self._closed, self._pid = False, os.getpid()
-        self._waiters = DemandReporter(source, self._fleet)
-        self._following: PoolFollower | None = None
         self._fleet.listen(self._tidy)
-        if source is not None:
-            self._following = PoolFollower(source, self._fleet, self._clock)
-            self._following.look()
-            self._following.start()
+        self._link.look()
+        self._link.start()
 
     def __enter__(self) -> Self:
         return self
@@ -75,14 +66,10 @@ class GrpcClient:
         self.close()
 
     def close(self) -> None:
-        """End its thread and its channels; what is in flight is cut. Idempotent."""
-        if os.getpid() != self._pid:
+        """End its thread and its channels; requests in flight are cut. Idempotent."""
+        if self._link.forked:
             return
-        self._closed = True
-        self._waiters.close()
-        if self._following is not None:
-            self._following.close()
-        self._fleet.close()
+        self._link.close()
         with self._lock:
             clients, self._clients = list(self._clients.values()), {}
         for client in clients:
@@ -90,15 +77,15 @@ class GrpcClient:
 
     @property
     def targets(self) -> tuple[ServiceAddress, ...]:
-        """The instances that may get a request now."""
-        return tuple(slot.target for slot in self._fleet.slots)
+        """The instances that may get requests now."""
+        return self._link.targets
 
     def infer(self, model_name: str, inputs: list[Any], **named: Any) -> Any:
         """Infer on one instance; the parameters are those of ``tritonclient.grpc``.
 
-        Cut before the answer came, it is asked of another one, unless the client was made with
-        ``retry_resets=False``: the inference **may then have been executed twice**. A request of a
-        sequence is never repeated, and not bound to an instance: use `single` for sequences.
+        If the connection ends before the answer, another instance is tried, and the inference **may
+        be executed twice**; ``retry_resets=False`` prevents that. Requests of a sequence go to the
+        instance where it began, and are never repeated.
 
         Raises:
             InferenceServerException: Triton answered with an error.
@@ -106,34 +93,37 @@ class GrpcClient:
             TimedOutError: The answer did not come in time.
         """
         named.setdefault("client_timeout", self._options.answer_within_s)
-        course = self._course(named, model_name)
+        key = self._key(named, model_name)
+        course = self._course(named, model_name, key)
         while True:
-            slot, answered, whose = self._take(course), False, None
+            slot, answered, whose = self._take(course, key), False, None
             try:
                 result = self._client(slot).infer(model_name, inputs, **named)
                 answered = True
             except InferenceServerException as error:
                 whose = _whose_fault(error)
-                self._failed(course, slot, error)
+                self._failed(course, slot, error, key)
             else:
+                self._settle(key, slot, named)
                 return result
             finally:
                 self._give_back(slot, answered=answered, model=model_name, whose=whose)
 
     def stream(self, model_name: str, inputs: list[Any], **named: Any) -> Iterator[Any]:
-        """Yield the answers of one request to a (decoupled) model, all of one instance.
+        """Yield the answers to one request, also of a decoupled model, from one instance.
 
-        The parameters are those of ``async_stream_infer``. It is asked of another instance only as
-        long as no answer came.
+        The parameters are those of ``async_stream_infer``. Another instance is tried only before
+        the first answer.
 
         Raises:
             InferenceServerException: Triton answered with an error.
             UnreachableError: No instance took it, or the stream was cut.
             TimedOutError: The next answer did not come in time.
         """
-        course = self._course(named, model_name)
+        key = self._key(named, model_name)
+        course = self._course(named, model_name, key)
         while True:
-            slot, heard, whose = self._take(course), False, None
+            slot, heard, whose = self._take(course, key), False, None
             try:
                 with self._one_stream(slot.target) as answers:
                     for result in answers.ask(model_name, inputs, named):
@@ -150,17 +140,18 @@ class GrpcClient:
                         f"the stream was cut after it had begun ({error.message()})",
                         where=slot.target.name,
                     ) from error
-                self._failed(course, slot, error)
+                self._failed(course, slot, error, key)
             else:
+                self._settle(key, slot, named)
                 return
             finally:
                 self._give_back(slot, answered=heard, model=model_name, whose=whose)
 
     @contextlib.contextmanager
     def single(self) -> Iterator[Any]:
-        """Return tritonclient's own client of one chosen instance, which counts as busy meanwhile.
+        """Yield tritonclient's own client for one instance, which counts as busy meanwhile.
 
-        For sequences, and for streams with several requests.
+        It is for streams with several requests.
         """
         slot = self._take(self._course({}))
         try:
@@ -172,39 +163,72 @@ class GrpcClient:
         finally:
             self._give_back(slot, answered=False)
 
-    def _course(self, named: dict[str, Any], model: str = "") -> CallAttempts:
+    def _key(self, named: dict[str, Any], model: str) -> RequestKey | None:
+        """Return the key of a call, and give the id of its sequence to a load balancer, too."""
+        sequence = named.get("sequence_id", 0)
+        headers = sequence_headers(sequence, named.get("headers") or {})
+        if headers:
+            named["headers"] = headers
+        # There is no JSON body, so only a header can be the key of a request without a sequence.
+        key = self._router.key_of(model, sequence, headers, b"")
+        if key is not None and named.get("sequence_start"):
+            self._router.forget(key)
+        return key
+
+    def _course(
+        self, named: dict[str, Any], model: str = "", key: RequestKey | None = None
+    ) -> CallAttempts:
         alone = named.get("sequence_id", 0) in (0, "")
         repeats = self._options.retry_resets and alone
-        return CallAttempts(self._fleet, self._clock, self._options, repeats=repeats, model=model)
+        home = None if key is None else self._router.home(key)
+        return self._link.call(model, repeats=repeats, key=key, home=home)
 
-    def _take(self, course: CallAttempts) -> PoolMember:
+    def _settle(self, key: RequestKey | None, slot: PoolMember, named: dict[str, Any]) -> None:
+        """Note which instance has answered a call with *key*."""
+        if key is None:
+            return
+        if key.rule is None and named.get("sequence_end"):
+            self._router.forget(key)
+        else:
+            self._router.settle(key, slot)
+
+    def _take(self, course: CallAttempts, key: RequestKey | None = None) -> PoolMember:
         while True:
-            self._check()
+            self._link.check()
+            if key is not None and key.rule is None and (home := self._router.home(key)):
+                self._fleet.take_this(home)  # even if it has left the view
+                return home
             slot = course.take()
             if slot is not None:
                 return slot
-            following = self._following
-            left_s = course.left_s(following.trouble if following else "")
-            with self._waiters.one():
+            left_s = self._link.left_s(course)
+            with self._link.waiters.one():
                 self._fleet.wait(left_s)
 
     def _failed(
-        self, course: CallAttempts, slot: PoolMember, error: InferenceServerException
+        self,
+        course: CallAttempts,
+        slot: PoolMember,
+        error: InferenceServerException,
+        key: RequestKey | None,
     ) -> None:
-        """Return when the request may be asked of another one; raise when not."""
-        if error.status() == _LATE:
-            if course.spared(slot, _whose_fault(error)):
-                return
-            raise course.late(slot, error.message()) from error
+        """Return if another instance may be tried, else raise the error of the call."""
+        cut = error.status() == _CUT and _whose_fault(error) is not Culprit.NOBODY
+        if cut and key is not None and key.rule is None and self._router.home(key) is slot:
+            self._fleet.eject(slot)
+            raise self._router.lose(key, slot, error.message()) from error
         if error.status() != _CUT:
             if course.spared(slot, _whose_fault(error)):
                 return
+            if error.status() == _LATE:
+                raise course.late(slot, error.message()) from error
             raise error
-        if _whose_fault(error) is Culprit.NOBODY:  # it was not taken: the queue is full
+        if _whose_fault(error) is Culprit.NOBODY:  # not taken: the queue is full
             if course.elsewhere(slot):
                 return
             raise error
-        self._fleet.eject(slot)  # perhaps refused: then the first time is enough
+        # The connection may have been refused, and one refused connection is enough to eject.
+        self._fleet.eject(slot)
         course.cut(slot, error.message())
 
     def _give_back(
@@ -216,14 +240,15 @@ class GrpcClient:
 
     def _client(self, slot: PoolMember) -> Any:
         with self._lock:
-            self._check()  # within the lock: `close` ends what was made before, and nothing later
+            # Within the lock, so that no client is made after `close` has taken them all.
+            self._link.check()
             client = self._clients.get(slot)
             if client is None:
                 client = self._clients[slot] = self._channel(slot.target)
             return client
 
     def _channel(self, target: ServiceAddress) -> Any:
-        """Return tritonclient's client of *target*: encrypted where its address says https."""
+        """Return tritonclient's client for *target*, with TLS if its address has https."""
         credentials = self._credentials if target.tls else None
         return InferenceServerClient(target.grpc_address, creds=credentials)
 
@@ -237,22 +262,16 @@ class GrpcClient:
             client.close()
 
     def _tidy(self) -> None:
-        """Close the channels to instances that left the view and have nothing in flight."""
+        """Close channels to instances that left the view and have no requests in flight."""
         with self._lock:
             over = [s for s in self._clients if s.gone and s.in_flight == 0]
             clients = [self._clients.pop(slot) for slot in over]
         for client in clients:
             client.close()
 
-    def _check(self) -> None:
-        if self._closed:
-            raise RefusedError("the client is closed")
-        if os.getpid() != self._pid:
-            raise RefusedError("the client was made by another process: make one in each")
-
 
 class _Answers:
-    """The answers of one stream, one after another."""
+    """The answers of one stream."""
 
     def __init__(self, client: Any, target: ServiceAddress, answer_within_s: float) -> None:
         self._client, self._target, self._within_s = client, target, answer_within_s
@@ -260,12 +279,12 @@ class _Answers:
         client.start_stream(lambda result, error: self._heard.put((result, error)))
 
     def ask(self, model_name: str, inputs: list[Any], named: dict[str, Any]) -> Iterator[Any]:
-        """Send one request, and yield its answers until the last."""
+        """Send one request, and yield its answers."""
         self._client.async_stream_infer(
             model_name, inputs, **{**named, "enable_empty_final_response": True}
         )
-        # No second request comes. Said here, for when tritonclient cancels a stream it leaves the
-        # thread that waits for one behind.
+        # This ends the requests of the stream. Without it, tritonclient leaves a thread behind that
+        # waits for the next request, when it cancels a stream.
         self._client._stream._enqueue_request(None)  # noqa: SLF001 (there is no public way)
         while True:
             try:
@@ -285,7 +304,7 @@ class _Answers:
 
 
 def _whose_fault(error: InferenceServerException) -> Culprit | None:
-    """Return whose fault *error* is; None where the connection ended, and tells by itself."""
+    """Return whose fault *error* is; None if the connection ended, which counts by itself."""
     code = str(error.status()).removeprefix("StatusCode.")
     whose = blame(GRPC_STATUS.get(code, 500), error.message() or "")
     return None if whose is Culprit.SERVER and error.status() == _CUT else whose
@@ -294,7 +313,7 @@ def _whose_fault(error: InferenceServerException) -> Culprit | None:
 def _credentials(
     targets: Iterable[ServiceAddress], options: ClientOptions, roots: bytes | None
 ) -> Any:
-    """Return what encrypts the channels to those of *targets* with https; None: there are none."""
+    """Return the credentials for *targets* with https; None if there are none."""
     encrypted = [target for target in targets if target.tls]
     if not encrypted:
         return None

@@ -1,25 +1,50 @@
-"""Where requests can go: the HTTP services of single Tritons, or of a load balancer."""
+"""The addresses of services, and the options of a client."""
 
+import ssl
 from urllib.parse import urlsplit
 
 import attrs
 
-from tarn.domain.address import host_port
+from tarn.domain.endpoint import host_port
 from tarn.errors import ConfigError
 
-__all__ = ["ServiceAddress", "parse"]
+__all__ = ["ClientOptions", "ServiceAddress", "parse"]
+
+
+def _positive(_self: object, attribute: "attrs.Attribute[float]", value: float) -> None:
+    if not value > 0:
+        raise ValueError(f"{attribute.name} = {value} is not above 0")
+
+
+@attrs.frozen
+class ClientOptions:
+    """The options of a client; every time is in seconds."""
+
+    wait_s: float = attrs.field(default=30.0, validator=attrs.validators.ge(0))
+    """How long a call waits for an instance to be ready or reachable."""
+    connect_within_s: float = attrs.field(default=2.0, validator=_positive)
+    """How long one attempt to connect may take; a host without power does not answer at all."""
+    answer_within_s: float = attrs.field(default=60.0, validator=_positive)
+    """How long a call waits for the next byte of its answer; tritonclient's default."""
+    control_within_s: float = attrs.field(default=900.0, validator=_positive)
+    """How long all instances in the view may take for a control call, such as loading a model."""
+    retry_resets: bool = True
+    """Whether an inference that was cut is sent again; it may then be executed twice."""
+    tls: ssl.SSLContext | None = attrs.field(default=None, repr=False)
+    """The context for https addresses; None for the system's certificates."""
+
 
 RIGHT = "Expected 'host:port', 'http://host:port' or 'https://host:port/path'"
 
 
 @attrs.frozen(order=True, cache_hash=True)
 class ServiceAddress:
-    """One HTTP service; equal only when it is the same instance at the same address."""
+    """One HTTP service; equal only if it is the same instance at the same address."""
 
     host: str
     port: int
     instance_id: str = ""
-    """Empty where no master says it."""
+    """Empty without a master."""
     grpc_port: int | None = None
     path: str = ""
     """Prefix of every path, without slashes at its ends."""
@@ -32,7 +57,7 @@ class ServiceAddress:
 
     @property
     def grpc_address(self) -> str:
-        """``host:port`` of the gRPC service; where nobody says it, of the only one known."""
+        """``host:port`` of the gRPC service; without `grpc_port`, the same as `address`."""
         return host_port(self.host, self.grpc_port or self.port)
 
     @property
@@ -43,7 +68,7 @@ class ServiceAddress:
 
     @property
     def name(self) -> str:
-        """What errors call it."""
+        """Its name in error texts."""
         return f"{self.instance_id} at {self.address}" if self.instance_id else self.address
 
 

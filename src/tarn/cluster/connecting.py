@@ -1,34 +1,38 @@
-"""`connect`: a cluster by its name, also one that was started from another machine or home."""
+"""`connect`: find a cluster by name, even if another machine started it."""
 
-from collections.abc import Iterator, Mapping
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import cast
 
+import attrs
+
 from tarn import config
-from tarn.cluster.entries import reference
+from tarn.cluster.entries import choose, reference
 from tarn.cluster.environment import ClusterEnvironment, current_environment
 from tarn.cluster.handle import Cluster
+from tarn.cluster.inspection import Inspection
 from tarn.cluster.link import NOT_RUNNING_STEP
-from tarn.domain import Epoch
-from tarn.errors import NotFoundError, TarnError, UnreachableError
+from tarn.domain import ClusterSpec, Epoch
+from tarn.errors import ConfigError, NotFoundError, TarnError, UnreachableError
 from tarn.hookspecs import RuntimeFactory
-from tarn.interfaces import ClusterRef, Deployer
+from tarn.interfaces import ClusterRef, Deployer, Progress
 
-__all__ = ["connect", "remembered"]
+__all__ = ["connect", "inspect", "remembered"]
 
+# Errors of a runtime whose client is not installed here: it cannot be the cluster's.
 _NOT_HERE = ("TARN-3120", "TARN-3121", "TARN-3122", "TARN-6001")
-"""This machine has no client of that runtime, so nothing of it can be meant."""
 
 
 def connect(name: str, *, environment: ClusterEnvironment | None = None) -> Cluster:
-    """Return a cluster that was started before, here or in another process, by its name.
+    """Return a cluster that was started before, by its name.
 
-    One of which nothing is kept here is looked for where masters run on other machines. One that
-    is over is found as long as its runtime remembers it.
+    If this machine does not know the cluster, the runtimes on other machines are asked. A cluster
+    that has ended is found as long as its runtime remembers it.
 
     Raises:
         NotFoundError: This user has no cluster of that name.
-        UnreachableError: A runtime that might know it could not be asked.
+        UnreachableError: A runtime that might know it does not answer.
     """
     around = environment or current_environment()
     cluster, directory = Cluster.named(name, around), around.paths.cluster(name)
@@ -49,7 +53,7 @@ def connect(name: str, *, environment: ClusterEnvironment | None = None) -> Clus
 
 
 def remembered(name: str, *, environment: ClusterEnvironment | None = None) -> Cluster:
-    """Return a cluster as `connect` does, or one that is over and left nothing but logs here.
+    """Return a cluster as `connect` does, or one that has ended and left only logs here.
 
     Raises:
         NotFoundError, UnreachableError: As `connect`.
@@ -73,11 +77,10 @@ def _knows(deployer: Deployer, name: str) -> bool:
 
 
 def _who_knows(name: str, around: ClusterEnvironment) -> tuple[Deployer | None, str]:
-    """Return who knows a cluster *name* that runs or ran, and why others could not be asked.
+    """Return the deployer that knows the cluster *name*, and why others did not answer.
 
-    Runtimes whose masters run on other machines are asked: the one that ``./tarn.yaml`` names,
-    where it is of this cluster, with its options; every other one with its defaults. What this
-    machine lacks of a live cluster (reference, api token, spec) is fetched by asking.
+    Only remote runtimes are asked. As a side effect, a deployer that knows a live cluster fetches
+    its reference, api token and spec to this machine.
     """
     silent = []
     for use, options in _runtimes(name, around):
@@ -94,7 +97,7 @@ def _who_knows(name: str, around: ClusterEnvironment) -> tuple[Deployer | None, 
 
 
 def _runtimes(name: str, around: ClusterEnvironment) -> Iterator[tuple[str, Mapping[str, object]]]:
-    """Yield runtimes that reach beyond this machine, with options."""
+    """Yield each remote runtime with its options: those of ./tarn.yaml, or the defaults."""
     factories = cast("Mapping[str, RuntimeFactory]", around.plugins().offers("runtime"))
     offered = {
         use: dict[str, object]() for use, made in factories.items() if made.capabilities.remote
@@ -103,9 +106,59 @@ def _runtimes(name: str, around: ClusterEnvironment) -> Iterator[tuple[str, Mapp
     if offered and file.is_file():
         try:
             spec = config.load(file, environ=around.environ).spec
-        except TarnError:  # it is of no help; whoever uses it says what is wrong with it
+        except TarnError:  # an invalid tarn.yaml is reported by the commands that need it
             spec = None
         if spec is not None and spec.name == name and spec.runtime.use in offered:
             offered.pop(spec.runtime.use)
             yield spec.runtime.use, spec.runtime.options
     yield from offered.items()
+
+
+def inspect(
+    name: str | None,
+    file: Path | None,
+    around: ClusterEnvironment,
+    progress: Callable[[Progress], None],
+    done: Callable[[], None],
+) -> Inspection:
+    """Return the inspection of a cluster for a plugin's tool, even if it cannot be reached.
+
+    Args:
+        name: The cluster; None: the one that `choose` finds, or without one, this machine only.
+        file: Its ``tarn.yaml``, if the spec is not kept here; None: ``./tarn.yaml``.
+        around: The environment of this process.
+        progress: Called with each step.
+        done: Called at the end, to finish the output of *progress*.
+
+    Raises:
+        NotFoundError, UnreachableError: Nothing is known under *name*.
+        ConfigError: *file* is invalid, or is the spec of another cluster.
+    """
+    if name is None:
+        try:
+            name = choose(around)
+        except NotFoundError:
+            if file is None:
+                return Inspection(around, progress=progress, done=done)
+            name = config.load(file, environ=around.environ).spec.name
+    planned = _planned(name, file, around)
+    try:
+        cluster = connect(name, environment=around)
+    except (NotFoundError, UnreachableError) as error:
+        if planned is None and not around.paths.cluster(name).is_dir():
+            raise
+        return Inspection(around, name, planned, unknown=error, progress=progress, done=done)
+    return attrs.evolve(Inspection.of(cluster, around, progress, planned), done=done)
+
+
+def _planned(name: str, file: Path | None, around: ClusterEnvironment) -> ClusterSpec | None:
+    """Return the spec in *file*, or the one in ./tarn.yaml if it is of this cluster."""
+    if file is None:
+        with contextlib.suppress(TarnError):
+            spec = config.load(Path("tarn.yaml"), environ=around.environ).spec
+            return spec if spec.name == name else None
+        return None
+    spec = config.load(file, environ=around.environ).spec
+    if spec.name != name:
+        raise ConfigError(f"is the spec of '{spec.name}', not of '{name}'", where=str(file))
+    return spec

@@ -1,4 +1,7 @@
-"""Which clusters this user has: the directories below ``clusters/`` that hold a ``ref.json``."""
+"""The clusters that this machine knows: a directory with a ``ref.json`` for each.
+
+The directories are in ``clusters/`` of `TARN_HOME`.
+"""
 
 import json
 from pathlib import Path
@@ -8,16 +11,18 @@ import attrs
 
 from tarn import config
 from tarn.cluster.environment import ClusterEnvironment
-from tarn.domain import Epoch
+from tarn.domain import ClusterSpec, Epoch
 from tarn.errors import ConfigError, NotFoundError, TarnError
+from tarn.follow import Trust
 from tarn.interfaces import ClusterRef
+from tarn.plain.master_files import SPEC, TLS_CA
 
-__all__ = ["ClusterEntry", "choose", "entries", "kept_ref", "reference"]
+__all__ = ["ClusterEntry", "choose", "entries", "kept_ref", "kept_spec", "reference", "trust"]
 
 
 @attrs.frozen
 class ClusterEntry:
-    """One cluster as its ``ref.json`` tells of it; whether it still runs is another question."""
+    """One cluster as its ``ref.json`` describes it; it may have ended since."""
 
     name: str
     directory: Path
@@ -27,7 +32,7 @@ class ClusterEntry:
 
 
 def reference(directory: Path) -> ClusterEntry | None:
-    """Return what ``ref.json`` in *directory* says; None when there is none, or it is half."""
+    """Return the ``ref.json`` in *directory*; None if it is missing or damaged."""
     plain = _plain(directory)
     if plain is None:
         return None
@@ -40,18 +45,30 @@ def reference(directory: Path) -> ClusterEntry | None:
     )
 
 
-def kept_ref(directory: Path) -> ClusterRef | None:
-    """Return the reference in *directory* as far as `Deployer.end` needs it; None as `reference`.
+def kept_spec(directory: Path) -> ClusterSpec:
+    """Return the spec with which the cluster in *directory* was started.
 
-    A part that cannot be read is left out: what it named cannot be meant any more.
+    Raises:
+        NotFoundError: This machine did not start it.
     """
+    path = directory / "spec.yaml"
+    if not path.is_file():
+        raise NotFoundError(
+            f"this machine does not know a cluster '{directory.name}'",
+            next_step="`tarn status` lists known clusters; -f names the spec of another one",
+        )
+    return config.load(path, environ={}).spec
+
+
+def kept_ref(directory: Path) -> ClusterRef | None:
+    """Return the reference in *directory*, with the fields that `Deployer.end` needs, or None."""
     plain = _plain(directory)
     if plain is None:
         return None
     try:
         epoch = Epoch.parse(str(plain.get("epoch")))
     except ValueError:
-        epoch = Epoch(0, 0)
+        epoch = Epoch(0, 0)  # damaged; the other fields may suffice
     return ClusterRef(
         directory.name,
         str(plain.get("runtime") or ""),
@@ -75,7 +92,7 @@ def _plain(directory: Path) -> dict[str, Any] | None:
 
 
 def entries(environment: ClusterEnvironment) -> tuple[ClusterEntry, ...]:
-    """Return the clusters that were started and not ended, by name."""
+    """Return the clusters that were started and not ended, sorted by name."""
     root = environment.paths.home / "clusters"
     try:
         directories = sorted(path for path in root.iterdir() if path.is_dir())
@@ -87,13 +104,13 @@ def entries(environment: ClusterEnvironment) -> tuple[ClusterEntry, ...]:
 
 
 def choose(environment: ClusterEnvironment, folder: Path = Path()) -> str:
-    """Return the cluster that is meant when none is named.
+    """Return the cluster of a command that names none.
 
-    The name in *folder*'s ``tarn.yaml``; else the only one that this user has.
+    It is the one in *folder*'s ``tarn.yaml``, or else this user's only cluster.
 
     Raises:
-        NotFoundError: There is none.
-        ConfigError: There are several.
+        NotFoundError: There is no cluster.
+        ConfigError: There are several clusters.
     """
     if (folder / "tarn.yaml").is_file():
         loaded = config.load(folder / "tarn.yaml", environ=environment.environ)
@@ -111,3 +128,22 @@ def choose(environment: ClusterEnvironment, folder: Path = Path()) -> str:
             next_step=f"For example: -c {names[0]}",
         )
     return names[0]
+
+
+def trust(directory: Path, url: str) -> Trust:
+    """Return the authorities to trust for the master at *url* of the cluster in *directory*.
+
+    They are those that `tarn up` kept or the runtime fetched, or else ``api.tls.ca`` of the spec
+    if that file is on this machine, or else the system's.
+    """
+    if not url.startswith("https:"):
+        return Trust()
+    kept = directory / TLS_CA
+    if kept.is_file():
+        return Trust(kept)
+    try:
+        tls = config.load(directory / SPEC, environ={}).spec.api.tls
+    except (TarnError, OSError):  # without a readable spec the system's authorities decide
+        return Trust()
+    named = Path(tls.ca) if tls is not None and tls.ca else None
+    return Trust(named if named is not None and named.is_file() else None)

@@ -1,4 +1,4 @@
-"""What a client process stands in: environment, clock, plugins, and how a master is reached."""
+"""The environment of a client process: variables, clock, plugins, and the API client."""
 
 import functools
 import threading
@@ -14,38 +14,36 @@ from tarn.interfaces import ClientContext, Clock, Deployer, Paths, Progress
 from tarn.plugins import Plugins, load
 from tarn.triton.folders import refuse_shared
 
-__all__ = ["ClusterEnvironment", "current_environment"]
+__all__ = ["ClusterEnvironment", "current_environment", "unheard"]
 
 
 def _rest(seconds: float) -> None:
     threading.Event().wait(seconds)
 
 
-def _api(url: str, api_token: str | None, trust: Trust) -> MasterApi:
-    return MasterApi(url, api_token, trust=trust)
-
-
 @attrs.frozen
 class ClusterEnvironment:
-    """Everything that a `Cluster` takes from outside, so that tests can bring their own."""
+    """Everything that a `Cluster` takes from outside; tests pass their own."""
 
     environ: Mapping[str, str] = attrs.field(repr=False)
     plugins: Callable[[], Plugins] = load
-    """Loads the plugins; called as often as they are needed."""
-    api: Callable[[str, str | None, Trust], MasterApi] = _api
-    """Makes a client of the API at a URL, with an api token, and by what its master is known."""
+    """Returns the plugins; called each time that they are needed."""
+    api: Callable[[str, str | None, Trust], MasterApi] = lambda url, api_token, trust: MasterApi(
+        url, api_token, trust=trust
+    )
+    """Makes a client of the API at a URL, with an api token and the authorities to trust."""
     clock: Clock = attrs.field(factory=SystemClock)
     rest: Callable[[float], None] = _rest
-    """Waits so many seconds between two looks; an interrupt ends it."""
+    """Waits for a number of seconds; an interrupt ends the wait."""
     api_token: Callable[[], str | None] | None = None
-    """Gives the api token in place of what is kept with a cluster; asked at each connection."""
+    """Returns the api token to use in place of the kept one; called at each connection."""
 
     @property
     def paths(self) -> Paths:
         """Where TARN keeps its files.
 
         Raises:
-            RefusedError: Others own one of these folders, or may write to it (code TARN-2104).
+            RefusedError: Another user owns one of these folders, or may write to it (TARN-2104).
         """
         found, home = config.paths(self.environ), self.environ.get("HOME")
         for folder in (found.home / "clusters", found.cache):
@@ -53,8 +51,8 @@ class ClusterEnvironment:
         return found
 
     def context(self, progress: Callable[[Progress], None] | None = None) -> ClientContext:
-        """Return what providers get."""
-        return ClientContext(self.clock, self.environ, self.paths, progress or _unheard)
+        """Return the context that providers get."""
+        return ClientContext(self.clock, self.environ, self.paths, progress or unheard)
 
     def deployer(
         self,
@@ -62,11 +60,11 @@ class ClusterEnvironment:
         options: Mapping[str, object],
         progress: Callable[[Progress], None] | None = None,
     ) -> Deployer:
-        """Return the client side of the runtime *use* with its options.
+        """Return the deployer of the runtime *use* with its options.
 
         Raises:
             ConfigErrors: There is no such runtime, or it has no such options.
-            TarnError: It lacks something on this machine.
+            TarnError: Something that the runtime needs is missing on this machine.
         """
         offered = self.plugins()
         factory = offered.choose("runtime", use, "runtime.use")
@@ -75,12 +73,12 @@ class ClusterEnvironment:
         return made
 
 
-def _unheard(_progress: Progress) -> None:
-    """Nobody listens."""
+def unheard(_progress: Progress) -> None:
+    """Ignore the progress."""
 
 
 def current_environment() -> ClusterEnvironment:
-    """Return the surroundings of this process."""
+    """Return the environment of this process."""
     environ = config.environ()
     disabled = environ.get("TARN_DISABLED_PLUGINS", "")
     return ClusterEnvironment(environ, functools.cache(lambda: load(disabled=disabled)))

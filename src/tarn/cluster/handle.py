@@ -1,63 +1,71 @@
-"""`Cluster`: everything that can be asked of one fleet."""
+"""`Cluster`: the user's object for one fleet. Its methods delegate to the modules next to it."""
 
+import contextlib
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 
 from tarn import client as clients
 from tarn import config
-from tarn.cluster import event_query
-from tarn.cluster.dry_run import dry_run
-from tarn.cluster.ending import bring_down, never_served
-from tarn.cluster.entries import reference
-from tarn.cluster.environment import ClusterEnvironment, current_environment
-from tarn.cluster.following import follow_events
-from tarn.cluster.launch import bring_up
+from tarn.cluster.entries import kept_spec
+from tarn.cluster.environment import ClusterEnvironment, current_environment, unheard
+from tarn.cluster.explain import explain
+from tarn.cluster.inspection import Inspection
 from tarn.cluster.link import Link
-from tarn.cluster.lists import Decisions, Events, Instances, Status, Words
-from tarn.cluster.looking import Looking
-from tarn.cluster.serving import without_master
-from tarn.cluster.waiting import Goal, wait_until
-from tarn.domain import ClusterSpec, ClusterState
-from tarn.errors import NotFoundError, TimedOutError, UnreachableError
-from tarn.follow import FleetCall, Message, everywhere
+from tarn.cluster.monitoring import metrics_rows, metrics_text
+from tarn.cluster.operate.ending import NEVER_SERVED, bring_down, never_served
+from tarn.cluster.operate.verifying import VerifyOptions, VerifyReport, verify
+from tarn.cluster.operate.waiting import Goal, call_everywhere, wait_until
+from tarn.cluster.operate.watching import Screen, Watch, news_of, screen
+from tarn.cluster.read import card, records, results
+from tarn.cluster.read.dashboard import Address, dashboard_link
+from tarn.cluster.read.events import follow_events, known_events, parse_event_query
+from tarn.cluster.read.frames import Plot
+from tarn.cluster.read.logs import ClusterLogs, LogLine
+from tarn.cluster.read.masterless import read_status
+from tarn.cluster.read.table import cluster_table
+from tarn.cluster.start.launch import bring_up, dry_run
+from tarn.domain import Choice, ClusterSpec, ClusterState, Issue
+from tarn.errors import NotFoundError, TarnError
+from tarn.follow import FleetCall, MasterApi, Message, everywhere
 from tarn.interfaces import ClusterRef, Deployer, Progress
-from tarn.plain import not_empty, seconds
+from tarn.plain import did_you_mean, not_empty
+from tarn.plain import seconds as span_of
 
 if TYPE_CHECKING:
     from tarn.client.awaiting import AioClient
     from tarn.client.blocking import HttpClient
     from tarn.client.streaming import GrpcClient
+    from tarn.cluster.examining import Diagnosis
+    from tarn.cluster.simulated import Run
 
 __all__ = ["Cluster"]
 
 Hear = Callable[[Progress], None]
+Settings = Mapping[str, object]
+# A duration such as ``5m``, or seconds.
+Span = str | float
 
 
-def _unheard(_progress: Progress) -> None:
-    """Nobody listens."""
-
-
-class Cluster(Looking):
+class Cluster:
     """One fleet of Triton instances, and its master.
 
-    A cluster outlives this object: `detach`, the end of the process or of the notebook leave it
-    running, and `connect` finds it again. Only `down` ends it; as a context manager the object
-    ends what it started itself, and nothing else::
+    A cluster outlives this object: it runs on after `detach` or the end of the process, and
+    `connect` finds it again. Only `down` ends it; used as a context manager, the object ends a
+    cluster that it started itself, and no other::
 
         cluster = tarn.Cluster("tarn.yaml", replicas={"min": 2}).up()
         cluster.wait(ready=2, timeout="5m")
 
     Args:
         source: Path of a ``tarn.yaml``, a mapping of the same shape, or None: only *overrides*.
-        aliases: Values of the options of the Java TARN, by long name (``min-instances``).
+        aliases: Values of the Java TARN's options, by long name (``min-instances``).
         environment: Environment, clock and plugins; None: those of this process.
-        overrides: Keys of the spec; they win over *source* and the environment.
+        overrides: Keys of the spec; they take precedence over *source* and the environment.
 
     Raises:
-        ConfigErrors: What was written cannot be meant; every error at once.
+        ConfigErrors: The configuration is invalid; every error at once.
     """
 
     def __init__(
@@ -76,7 +84,7 @@ class Cluster(Looking):
             environ=around.environ,
             plugins=around.plugins(),
         )
-        self._begin(loaded.spec.name, loaded.spec, around, loaded)
+        self._begin(loaded.spec.name, around, loaded)
 
     @classmethod
     def named(
@@ -85,33 +93,29 @@ class Cluster(Looking):
         environment: ClusterEnvironment | None = None,
         deployer: Deployer | None = None,
     ) -> Self:
-        """Return the object of a cluster that was started before; asks nobody.
+        """Return the object of a cluster that was started before, without any request.
 
-        *deployer* is who knows it; None: that of the spec which is kept here.
+        *deployer* is the one that knows it; None: the one of the spec that is kept here.
         """
         cluster = cls.__new__(cls)
         not_empty(name, "cluster")
-        cluster._begin(name, None, environment or current_environment())  # noqa: SLF001 (its own constructor)
+        cluster._begin(name, environment or current_environment())  # noqa: SLF001 (its own constructor)
         if deployer is not None:
             cluster._link = Link(name, cluster._environment, lambda: deployer)  # noqa: SLF001
         return cluster
 
     def _begin(
-        self,
-        name: str,
-        spec: ClusterSpec | None,
-        around: ClusterEnvironment,
-        loaded: config.LoadedSpec | None = None,
+        self, name: str, around: ClusterEnvironment, loaded: config.LoadedSpec | None = None
     ) -> None:
-        self._name = name
-        self._spec = spec
-        self._environment = around
+        self._name, self._environment = name, around
+        self._spec = loaded.spec if loaded else None
         self._notes = loaded.notes if loaded else ()
         self._origins: Mapping[str, str] = loaded.origins if loaded else {}
         self._given_token = loaded.api_token if loaded else None
         self._started = False
         self._ref: ClusterRef | None = None
-        self._hear: Hear = _unheard
+        self._hear: Hear = unheard
+        self._state = ""  # the last known one, for `repr`, which makes no request
         self._link = Link(name, around, self._deployer)
 
     @property
@@ -121,30 +125,24 @@ class Cluster(Looking):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the configuration was accepted with, a line each."""
+        """Notes on the accepted configuration, a line each."""
         return self._notes
 
     @property
     def spec(self) -> ClusterSpec:
-        """What was asked for; of a cluster found by name, what its master was started with."""
+        """The spec; for a cluster found by name, the one with which it was started."""
         if self._spec is None:
-            path = self._directory / "spec.yaml"
-            if not path.is_file():
-                raise NotFoundError(
-                    f"this machine does not know a cluster '{self._name}'",
-                    next_step="`tarn status` lists the known clusters",
-                )
-            self._spec = config.load(path, environ={}).spec
+            self._spec = kept_spec(self._directory)
         return self._spec
 
     @property
     def url(self) -> str | None:
-        """Where the master's API was last found; None before anything was asked."""
+        """The last known address of the master's API; None before the first request."""
         return self._link.url or (self._ref.url if self._ref else None)
 
     @property
     def started_here(self) -> bool:
-        """Whether this object started the cluster (and so ends it, as a context manager)."""
+        """Whether this object started the cluster (and ends it, as a context manager)."""
         return self._started
 
     @property
@@ -162,31 +160,25 @@ class Cluster(Looking):
 
     # --- life ---
 
-    def plan(self) -> Mapping[str, Any]:
-        """Return what `up` would do: spec and origins, commands, environment, ask, files, findings.
-
-        Starts nothing and writes nothing; secrets are masked.
-        """
-        return dry_run(self.spec, self._origins, self._environment, self._deployer())
+    def plan(self) -> records.StartPlan:
+        """Return what `up` would do, with secrets masked; starts and writes nothing."""
+        plan = dry_run(self.spec, self._origins, self._environment, self._deployer())
+        return records.StartPlan.from_answer(plan)
 
     def up(self, progress: Hear | None = None) -> Self:
         """Start the cluster, or attach to the one that runs with an equal spec; does not `wait`.
 
-        A failed one that never served is replaced.
-
-        Args:
-            progress: Hears of each phase; None: nobody.
+        A cluster that failed before it ever served is replaced. *progress* is called with each
+        phase.
 
         Raises:
             ConfigErrors: The spec or the model repository cannot work; nothing was started.
-            LaunchError: The surroundings lack something, or the master did not come up.
+            LaunchError: Something is missing around the spec, or the master did not start.
             TarnError: It runs with another spec (code TARN-2102, with the difference).
         """
-        self._hear = progress or _unheard
+        self._hear = progress or unheard
         if never_served(self._link):
-            self._hear(
-                Progress("preflight", "the last start failed before it served, and was ended")
-            )
+            self._hear(Progress("preflight", NEVER_SERVED))
             self.down(progress=self._hear)
         deployer, given = self._link.deployer, self._given_token
         outcome = bring_up(self.spec, self._environment, deployer, self._hear, given)
@@ -196,57 +188,39 @@ class Cluster(Looking):
     def wait(
         self,
         ready: int | None = None,
-        timeout: str | float = "5m",
+        timeout: Span = "5m",
         progress: Hear | None = None,
         *,
         state: str | None = None,
     ) -> Self:
         """Return once *ready* instances serve (None: as many as desired), or *state* is reached.
 
-        Args:
-            ready: How many instances must be in the view.
-            timeout: A duration (``5m``), or seconds.
-            progress: Hears what is waited for.
-            state: A cluster state to wait for instead of a number.
+        *progress* is called with what is still missing.
 
         Raises:
-            TimedOutError: It did not come to that in time; the message says why.
-            TarnError: The cluster failed; the message has Triton's own line.
+            TimedOutError: The goal was not reached in time; the message says why.
+            TarnError: The cluster failed; the message quotes Triton.
         """
         goal = Goal(ready, None if state is None else ClusterState(state))
-        limit_s = seconds(timeout)
-        wait_until(goal, self._link, self._environment, limit_s, progress or _unheard)
+        wait_until(goal, self._link, self._environment, span_of(timeout), progress or unheard)
         return self
 
-    def down(self, timeout: str | float = "15m", progress: Hear | None = None) -> str:
-        """End the cluster: withdraw, drain, stop, leave nothing but logs. Idempotent.
+    def down(self, timeout: Span = "15m", progress: Hear | None = None) -> str:
+        """End the cluster: drain and stop every instance, keep only the logs. Idempotent.
 
-        Returns:
-            What was done, in words: ended, ended by force, or not running.
+        Returns a sentence that says whether it ended, was ended by force, or was not running.
 
         Raises:
-            TimedOutError: It still drains after *timeout*; it goes on ending by itself.
-            UnreachableError: Something is kept of it here, but not how its runtime is asked.
+            TimedOutError: The cluster still drains after *timeout*, and will end by itself.
+            UnreachableError: This machine knows the cluster, but has no spec to reach its runtime.
         """
-        limit_s = seconds(timeout)
-        try:
-            _ = self._link.deployer
-        except NotFoundError as error:
-            if reference(self._directory) is None:
-                return f"cluster '{self._name}' is not running"
-            raise UnreachableError(
-                "its runtime cannot be asked: its spec.yaml is not on this machine",
-                where=self._name,
-                next_step="Run `tarn down` where its tarn.yaml is, or with the TARN_HOME that "
-                "started it.",
-            ) from error
-        done = bring_down(self._link, self._environment, limit_s, progress or _unheard)
+        done = bring_down(self._link, self._environment, span_of(timeout), progress or unheard)
         self._started = False
         self._link.close()
         return done
 
     def detach(self) -> None:
-        """Let go: the fleet goes on, and `down` ends it. Idempotent."""
+        """Close the connections; the fleet runs on until `down`. Idempotent."""
         self._started = False
         self._link.close()
 
@@ -256,13 +230,8 @@ class Cluster(Looking):
         """Bring the cluster up, unless that was done."""
         return self if self._ref is not None else self.up()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """End what this object started; let go of what it only attached to."""
+    def __exit__(self, *_exc: object) -> None:
+        """End a cluster that this object started; detach from any other."""
         if self._started:
             self.down()
         else:
@@ -272,20 +241,17 @@ class Cluster(Looking):
 
     @property
     def source(self) -> Link:
-        """The way to the master, for a client that follows the view by itself."""
+        """The connection to the master, for a client that follows the view by itself."""
         return self._link
 
     def client(self, **options: Any) -> "HttpClient":
         """Return a client with the methods of ``tritonclient.http``, balanced per request.
 
         It follows the view, and outlives this object; close it, or use it as a context manager.
-
-        Args:
-            options: Fields of `tarn.client.ClientOptions`, like ``wait_s=5``.
+        *options* are fields of `tarn.client.ClientOptions`, like ``wait_s=5``.
 
         Raises:
-            ProviderMissingError: tritonclient is not installed.
-            TarnError: The master does not answer.
+            TarnError: tritonclient is not installed, or the master does not answer.
         """
         return clients.http(self._link, **options)
 
@@ -299,181 +265,434 @@ class Cluster(Looking):
 
     # --- size and upkeep ---
 
-    def scale(self, replicas: int | None) -> Mapping[str, Any]:
-        """Set the size by hand, over restarts, until `adapt`; None gives it back to the policy.
+    def scale(self, replicas: int | None) -> records.CommandAnswer:
+        """Set the size by hand until `adapt`, also over restarts; None: let the policy choose.
 
         Raises:
-            RefusedError: It is outside the limits; the message gives them.
+            RefusedError: The size is outside the limits, which the message gives.
         """
-        if replicas is None:
-            return self.adapt()
-        return self._link.ask(lambda api: api.scale(replicas))
+        return self.adapt() if replicas is None else self._command(lambda api: api.scale(replicas))
 
-    def adapt(self, min: int | None = None, max: int | None = None) -> Mapping[str, Any]:  # noqa: A002
-        """Give the size to the policy, between *min* and *max* (None: as they are)."""
-        return self._link.ask(lambda api: api.adapt(min, max))
+    def adapt(self, min: int | None = None, max: int | None = None) -> records.CommandAnswer:  # noqa: A002
+        """Let the policy choose the size between *min* and *max* (None: unchanged)."""
+        return self._command(lambda api: api.adapt(min, max))
 
-    def pause(self, duration: str | float, reason: str = "") -> Mapping[str, Any]:
+    def pause(self, duration: Span, reason: str = "") -> records.CommandAnswer:
         """Stop scaling decisions for *duration* (``30m``); dead instances are still replaced."""
-        for_s = seconds(duration, "duration")
-        return self._link.ask(lambda api: api.pause(for_s, reason))
+        for_s = span_of(duration, "duration")
+        return self._command(lambda api: api.pause(for_s, reason))
 
-    def resume(self) -> Mapping[str, Any]:
-        """End a pause, thaw replacements, launch again after a halt."""
-        return self._link.ask(lambda api: api.resume())
+    def resume(self) -> records.CommandAnswer:
+        """End a pause, allow replacements again, and launch again after a halt."""
+        return self._command(lambda api: api.resume())
 
-    def drain(self, instance: str, *, now: bool = False) -> Mapping[str, Any]:
-        """Replace one instance: once another one serves what it serves (*now*: at once) it drains.
+    def drain(self, instance: str, *, now: bool = False) -> records.CommandAnswer:
+        """Replace one instance: it drains once another serves its models (*now*: at once).
 
-        A ``RefusedError`` says where there is no room for a replacement.
+        Raises:
+            RefusedError: There is no room for a replacement.
         """
         not_empty(instance, "instance")
-        return self._link.ask(lambda api: api.drain(instance, now=now))
+        return self._command(lambda api: api.drain(instance, now=now))
+
+    def _command(self, command: Callable[[MasterApi], Mapping[str, Any]]) -> records.CommandAnswer:
+        return records.CommandAnswer.from_answer(self._link.ask(command))
 
     # --- models and settings, at every instance ---
 
     def load_model(
-        self,
-        model: str,
-        *,
-        config: str | None = None,
-        wait: str | float | None = "15m",
-    ) -> Mapping[str, Any]:
-        """Load *model* on every instance there is and will be; one that has it loads it again.
+        self, model: str, *, config: str | None = None, wait: Span | None = "15m"
+    ) -> records.CallStatus:
+        """Load *model* on every present and future instance, again where it is loaded already.
 
         Args:
-            model: As in the model repository.
+            model: Its name in the model repository.
             config: A model configuration as JSON, in place of the repository's.
-            wait: How long to wait until all in the view have it; None: do not.
-
-        Returns:
-            The call, with who has had it and who has not yet.
+            wait: How long to wait until every instance in the view has it; None: do not wait.
 
         Raises:
-            RefusedError: Somebody refuses it, or their Tritons take no such calls; the error
-                names each, with Triton's own words.
-            TimedOutError: Somebody in the view has not had it in time; the master goes on.
+            RefusedError: An instance refuses it, or does not accept such calls; the error names
+                each one, with Triton's message.
+            TimedOutError: An instance in the view does not have it in time; the master continues.
         """
         parameters = {} if config is None else {"config": config}
         return self._call_all(everywhere.load(model, parameters), wait)
 
     def unload_model(
-        self, model: str, *, dependents: bool = False, wait: str | float | None = "1m"
-    ) -> Mapping[str, Any]:
-        """Unload *model* on every instance, those that start later included; as `load_model`.
+        self, model: str, *, dependents: bool = False, wait: Span | None = "1m"
+    ) -> records.CallStatus:
+        """Unload *model* on every present and future instance; raises as `load_model` does.
 
-        With *dependents*, the models that an ensemble consists of are unloaded, too.
+        With *dependents*, also unload the models of which an ensemble consists.
         """
         return self._call_all(everywhere.unload(model, dependents=dependents), wait)
 
     def update_trace_settings(
-        self,
-        model: str = "",
-        settings: Mapping[str, object] | None = None,
-        *,
-        wait: str | float | None = "1m",
-    ) -> Mapping[str, Any]:
-        """Change trace settings on every instance, of *model* or of all; None unsets one."""
+        self, model: str = "", settings: Settings | None = None, *, wait: Span | None = "1m"
+    ) -> records.CallStatus:
+        """Change trace settings of *model* or of all, everywhere; the value None unsets one."""
         return self._call_all(everywhere.trace_settings(settings or {}, model), wait)
 
     def update_log_settings(
-        self, settings: Mapping[str, object], *, wait: str | float | None = "1m"
-    ) -> Mapping[str, Any]:
-        """Change log settings on every instance there is and will be."""
+        self, settings: Settings, *, wait: Span | None = "1m"
+    ) -> records.CallStatus:
+        """Change log settings on every present and future instance."""
         return self._call_all(everywhere.log_settings(settings), wait)
 
-    def control(self) -> Mapping[str, Any]:
-        """Return which control calls are wanted, and who has had each: ``GET /api/v1/control``."""
-        return self._link.read(lambda api: api.control())
+    def control(self) -> records.CallsAnswer:
+        """Return the control calls and their progress, as ``GET /api/v1/control`` does."""
+        return records.CallsAnswer.from_answer(self._link.read(lambda api: api.control()))
 
-    def _call_all(self, call: FleetCall, wait: str | float | None) -> Mapping[str, Any]:
-        limit_s = None if wait is None else seconds(wait, "wait")
-        number = int(self._link.ask(lambda api: api.call_all(call))["call"])
+    def _call_all(self, call: FleetCall, wait: Span | None) -> records.CallStatus:
+        limit_s = None if wait is None else span_of(wait, "wait")
+        return records.CallStatus.from_answer(
+            call_everywhere(self._link, self._environment, call, limit_s)
+        )
 
-        def look(newest: int) -> Mapping[str, Any]:
-            return self._link.read(lambda api: api.control(newest))
+    # --- state ---
 
-        if limit_s is not None:
-            around = self._environment
-            everywhere.wait_everywhere(number, look, around.clock, limit_s, around.rest)
-        answer = look(number)
-        rows = (*answer.get("calls", ()), *answer.get("over", ()))
-        asked = {"call": number, "kind": call.verb, "model": call.body.get("model", "")}
-        return next((row for row in rows if row["call"] == number), asked)  # a new master forgets
-
-    # --- what is the case ---
-
-    def status(self) -> Mapping[str, Any]:
+    def status(self) -> records.Status:
         """Return name, state, reason, epoch, desired, ready, instances and more.
 
-        When no master is at work but instances serve, the state is ``degraded`` and the reason
-        says so. Of a cluster that is over the state is ``stopped`` or ``failed``, as long as its
-        runtime remembers it.
+        If instances serve without a master, the state is ``degraded`` and the reason says so.
+        After its end, a cluster's state is ``stopped`` or ``failed``, as long as its runtime
+        remembers it.
 
         Raises:
             NotFoundError: There is no such cluster.
-            UnreachableError: There is one, and it does not answer.
+            UnreachableError: The cluster does not answer.
         """
-        try:
-            return Status(self._link.read(lambda api: api.status()))
-        except (UnreachableError, TimedOutError, NotFoundError) as error:
-            return Status(without_master(self._link, self._directory, error))
+        status = records.Status.from_answer(read_status(self._link, self._directory))
+        self._state = status.state
+        return status
 
-    def instances(self) -> tuple[Mapping[str, Any], ...]:
-        """Return what is known of each instance that is alive, by id."""
-        return Instances(self.status()["instances"])
+    def instances(self) -> results.Instances:
+        """Return the status of each live instance, by id."""
+        return results.Instances(self.status().instances)
 
     def events(
         self,
         *,
-        since: str | float | None = None,
+        since: Span | None = None,
         severity: str = "info",
         subject: str | Sequence[str] = (),
-    ) -> tuple[Mapping[str, Any], ...]:
-        """Return what happened, oldest first; equal things are counted, not repeated.
+    ) -> results.Events:
+        """Return the events, oldest first; equal ones are one row with a count.
 
-        Where no master answers, or the cluster is over, it is what its masters wrote down.
+        If no master answers, they are read from the files that masters wrote.
 
         Args:
             since: Only events since then: a duration (``10m``) or a time of ISO 8601.
             severity: Minimum severity: ``info``, ``warning``, ``alert``.
-            subject: Only what is about this instance or provider, or these; ``*`` stands for any
+            subject: Only events about this instance or provider, or these; ``*`` matches any
                 characters.
         """
         now_at = self._environment.clock.at()
-        wanted = event_query.parse_event_query(since, severity, subject, now_at=now_at)
-        rows: Sequence[Mapping[str, Any]]
-        try:
-            rows = self._link.read(lambda api: api.events())
-        except (NotFoundError, UnreachableError, TimedOutError) as error:
-            rows = event_query.stored_events(self._directory, self.logs, error)
-        return Events(filter(wanted.takes, rows))
+        wanted = parse_event_query(since, severity, subject, now_at=now_at)
+        rows = known_events(self._link, self._directory, self.logs)
+        return results.Events.read(filter(wanted.takes, rows))
 
-    def decisions(self) -> tuple[Mapping[str, Any], ...]:
+    def decisions(self) -> results.Decisions:
         """Return the last decisions about the size, oldest first, each with its reason."""
-        return Decisions(self._link.read(lambda api: api.decisions()))
+        return results.Decisions.read(self._link.read(lambda api: api.decisions()))
 
     def follow(self, stop: threading.Event, **wanted: Any) -> Iterator[Message]:
-        """Yield what happened and happens, each once, until *stop* is set; a new master goes on.
+        """Yield past and new events, each once, until *stop* is set; follows a new master.
 
         *wanted* are the arguments of `events`.
         """
-        chosen = event_query.parse_event_query(now_at=self._environment.clock.at(), **wanted)
+        chosen = parse_event_query(now_at=self._environment.clock.at(), **wanted)
         for message in follow_events(self._link, self._environment, stop):
             if message.event != "event" or chosen.takes(message.data):
                 yield message
 
     def why(self, instance: str | None = None) -> str:
-        """Return a sentence for each thing that is not as desired, a line each, with what to do.
+        """Return a line for each thing that is not as desired, with what to do.
+
+        Raises as `causes` does.
+        """
+        return results.Words("\n".join(map(str, self.causes(instance))))
+
+    def causes(self, instance: str | None = None) -> tuple[Issue, ...]:
+        """Return the lines of `why` as records: subject, finding, next step, code.
 
         Raises:
             NotFoundError: *instance* is unknown.
         """
-        return Words("\n".join(map(str, self.causes(instance))))
+        status = self.status()
+        found = explain(status, instance)
+        if not found:
+            ids = [item.id for item in (*status.instances, *status.ended)]
+            raise NotFoundError(
+                f"cluster '{self.name}' has no instance '{instance}'",
+                next_step=did_you_mean(instance, ids) or "`tarn status` lists them.",
+            )
+        return found
+
+    def explain(self) -> records.Explanation:
+        """Return why the size is what it is: signals, the policy's wish, and its limits.
+
+        It has the fields of ``GET /api/v1/scaling``; printed, it is a sentence and two tables.
+        Raises as `status` does.
+        """
+        return records.Explanation.from_answer(self._link.read(lambda api: api.scaling()))
+
+    def dashboard(self) -> Address:
+        """Return the address of the cluster's dashboard; a notebook shows a link.
+
+        If the cluster has an api token, the address signs in with its rights, once, within a
+        minute. Raises as `status` does.
+        """
+        return dashboard_link(self._link)
+
+    # --- long operations ---
+
+    def watch(
+        self,
+        until: str | int | None = None,
+        timeout: Span | None = None,
+        *,
+        on: Screen | None = None,
+    ) -> None:
+        """Show the cluster as it changes, until it is gone or *until* is reached.
+
+        The view is redrawn in place in a terminal or a notebook's cell; elsewhere a line is
+        printed at each change. An interrupt ends it.
+
+        Args:
+            until: ``ready=3`` (or 3), ``state=stopped``; None: until an interrupt.
+            timeout: A duration (``5m``) or seconds; None: no limit.
+            on: Where to show it; None: the terminal, cell or output of this process.
+
+        Raises:
+            TimedOutError: *until* was not reached in time.
+        """
+        clock = self._environment.clock
+        limit_s = None if timeout is None else span_of(timeout)
+        goal = None if until is None else Goal.of(until)
+        # Events are followed in another thread, which needs its own connection.
+        link = Link(self.name, self._environment, self._deployer)
+        with (
+            contextlib.closing(on or screen()) as shown,
+            contextlib.suppress(KeyboardInterrupt),
+            news_of(link, self._environment) as news,
+        ):
+            Watch(self.status, lambda: self.url, clock, news).run(shown, goal, limit_s)
+
+    def verify(  # noqa: PLR0913 (one for each option)
+        self,
+        rps: float = 20.0,
+        seconds: Span = 30.0,
+        models: Sequence[str] = (),
+        *,
+        body: bytes | None = None,
+        timeout: Span = 10.0,
+        slow: Span = 1.0,
+        progress: Hear | None = None,
+    ) -> VerifyReport:
+        """Send canary inferences directly to the ready instances, and report the result.
+
+        They are sent open loop: a slow answer delays no other request. Changes of the view are
+        followed within a second.
+
+        Args:
+            rps: Requests per second, over all instances and models.
+            seconds: How long to send: seconds, or a duration (``30s``).
+            models: Which models; empty: each that is READY.
+            body: A JSON inference request to send; None: one made from the model's metadata,
+                every input zero, dynamic dimensions 1. With it, exactly one model.
+            timeout: A later answer counts as lost.
+            slow: A later answer counts as slow.
+            progress: Called with how many were sent and lost.
+
+        Raises:
+            NotFoundError: No such cluster, or no such model in it.
+            UnreachableError: No instance is ready.
+        """
+        order = VerifyOptions(
+            rps, span_of(seconds), tuple(models), body, span_of(timeout), span_of(slow)
+        )
+        return verify(self.name, self.status, order, self._environment.clock, progress)
+
+    def replay(
+        self,
+        frame: Any,
+        policy: str | None = None,
+        options: Mapping[str, object] | None = None,
+        **assumed: object,
+    ) -> "Run":
+        """Simulate a policy under a load, without starting or asking anything.
+
+        It runs the master's code with the limits of this spec; only the instances are modelled.
+        A notebook shows the result as a drawing; ``pandas.DataFrame(run.columns())`` makes a
+        frame of it.
+
+        Args:
+            frame: Requests per second over time: anything with the columns ``t_s`` and
+                ``requests_per_s`` (a pandas frame, a mapping), the path of such a CSV file, or a
+                generated load such as ``daily:1``.
+            policy: ``target``, ``hpa``, ...; None: the one of the spec.
+            options: Options of the policy.
+            assumed: Assumptions about the instances: the keys of ``tarn simulate --world``, with
+                units as in the spec, like ``start="45s"``, ``slots=8``.
+
+        Raises:
+            ConfigError: The load, the options or the assumptions are invalid.
+            ProviderMissingError: There is no such policy.
+        """
+        chosen = Choice(policy or self.spec.scaling.use, options or {})
+        run = self._environment.plugins().replay(self.spec, frame, chosen, assumed)
+        return cast("Run", run)
+
+    def doctor(self, progress: Hear | None = None, *, probe: bool = False) -> "Diagnosis":
+        """Check everything around the cluster, without submitting anything.
+
+        It makes the checks of `up`, and more. A notebook shows the result as tables.
+
+        Args:
+            progress: Called with each check.
+            probe: Also start something briefly: on YARN, a container for each node label.
+
+        Raises:
+            PluginError: Two plugins offer a check of the same name.
+        """
+        from tarn.cluster.examining import around_spec  # noqa: PLC0415 (seldom)
+
+        return around_spec(self.spec, self._environment, progress, probe=probe)
+
+    def support_bundle(
+        self,
+        path: str | Path | None = None,
+        progress: Hear | None = None,
+        *,
+        log_mib: float = 2.0,
+        with_names: bool = False,
+    ) -> Path:
+        """Collect diagnostics into one file, without secrets; return its path.
+
+        The cluster need not answer, and may have ended. Look through the file before you share
+        it: its README.txt says what it contains, and what was left out and why.
+
+        Args:
+            path: A new .tar.gz; None: named by cluster and time, in the current folder.
+            progress: Called with each step.
+            log_mib: How much of the end of each log to include.
+            with_names: Keep the names of people and machines.
+
+        Raises:
+            RefusedError: The file exists already.
+            TarnError: It cannot be written, would contain a secret, or no plugin makes bundles.
+        """
+        subject = Inspection.of(self, self._environment, progress or unheard)
+        target, plugins = None if path is None else Path(path), self._environment.plugins()
+        return plugins.support_bundle(subject, target, log_mib, with_names=with_names)
+
+    # --- logs ---
+
+    def logs(self, instance: str = "", tail: int | None = None) -> Iterator[str]:
+        """Yield the last *tail* lines (None: all) of an instance's log; '' is the master's.
+
+        Raises:
+            NotFoundError: There is no such cluster, or no log of that instance.
+        """
+        return self._logs.lines(instance, tail)
+
+    def follow_logs(self, instance: str = "", tail: int | None = None) -> Iterator[str]:
+        """Yield lines as `logs` does, then new ones, until the cluster is over.
+
+        Lines that cannot be read at the moment are yielded later.
+        """
+        return self._logs.follow(instance, tail)
+
+    def logged(self) -> tuple[str, ...]:
+        """Return the sources of logs: ``master``, and instances, some of which have ended."""
+        return self._logs.sources()
+
+    def log_lines(
+        self,
+        sources: Sequence[str] | None = None,
+        *,
+        since: float | None = None,
+        tail: int | None = None,
+    ) -> Iterator[LogLine]:
+        """Yield the lines of several logs in the order of their times.
+
+        Args:
+            sources: ``master`` and ids of instances; None: every log.
+            since: Unix seconds; earlier lines are left out.
+            tail: How many of the last lines, over all logs; None: all.
+
+        Raises:
+            NotFoundError: There is no such cluster, or none of the logs exists.
+        """
+        return self._logs.merge(sources, since, tail)
+
+    def follow_log_lines(
+        self,
+        sources: Sequence[str] | None = None,
+        *,
+        since: float | None = None,
+        tail: int | None = None,
+    ) -> Iterator[LogLine]:
+        """Yield lines as `log_lines` does, then new ones, until the cluster is over.
+
+        With *sources* None, instances that start meanwhile are included.
+        """
+        return self._logs.follow_merged(sources, since, tail)
+
+    @property
+    def _logs(self) -> ClusterLogs:
+        return ClusterLogs(self._link, self._environment, self._ref)
+
+    # --- measurements ---
+
+    def metrics(self) -> results.Metrics:
+        """Return every sample of ``/metrics``; ``.to_pandas()`` has a column for each label."""
+        return results.Metrics.read(metrics_rows(metrics_text(self._link)))
+
+    def history(self, since: Span = "3h") -> results.History:
+        """Return a row for each step since then: sizes, load, queue, requests, latency.
+
+        Steps are ten seconds for up to three hours, a minute for up to a day, ten minutes for up
+        to two weeks. A new master continues the history. *since* is how far back to go.
+        """
+        path = f"/api/v1/history?since_s={span_of(since, 'since'):g}"
+        return results.History.of(self.name, self._link.ask(lambda api: api.get(path)))
+
+    def usage(self, since: Span = "24h") -> results.Usage:
+        """Return the requests, failures and seconds of each instance and each model.
+
+        ``request_s`` is the sum of the seconds from arrival to answer. ``instance_s`` is how long
+        the instance had a process, or how long the model was READY, summed over instances.
+        ``gpu_s`` is the same times the GPUs of an instance; the models of an instance share its
+        GPUs, and each is counted with all of them. *since* is how far back to go, at most a week.
+        Whole slots are summed: of ten minutes for up to a day, else of an hour.
+        """
+        path = f"/api/v1/usage?since_s={span_of(since, 'since'):g}"
+        return results.Usage.of(self._link.ask(lambda api: api.get(path)))
+
+    def alerts(self) -> results.Alerts:
+        """Return the active alerts, newest first, then past ones; each with what to do."""
+        return results.Alerts.read(self._link.ask(lambda api: api.get("/api/v1/alerts"))["alerts"])
+
+    def plot(self, since: Span = "3h") -> Plot:
+        """Return the `history` as a drawing; needs matplotlib."""
+        return self.history(since).plot()
+
+    # --- display ---
 
     def __repr__(self) -> str:
-        """Return name and address; never a secret."""
-        runtime = self._spec.runtime.use if self._spec else ""
-        parts = (f"runtime={runtime!r}" if runtime else "", f"url={self.url!r}" if self.url else "")
-        said = "".join(f", {part}" for part in parts if part)
-        return f"Cluster({self._name!r}{said})"
+        """Return name, last known state and address, without any request."""
+        runtime = self._spec.runtime.use if self._spec else None
+        said = {"runtime": runtime, "state": self._state, "url": self.url}
+        return f"Cluster({self._name!r}{''.join(f', {k}={v!r}' for k, v in said.items() if v)})"
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
+        """Return the cluster for a notebook, as text and as a card."""
+        try:
+            status = self.status()
+        except TarnError as error:  # a notebook shows no traceback for a missing cluster
+            shown = f"{self!r}\n{error}", card.message(self.name, str(error), self.url)
+        else:
+            shown = cluster_table(status, self.url), card.cluster(status, self.url)
+        return {"text/plain": shown[0], "text/html": shown[1]}

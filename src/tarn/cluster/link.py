@@ -1,14 +1,12 @@
-"""The way to one cluster's master: found, kept, and found again when the master moved."""
+"""The connection to one cluster's master, which is found again when the master moves."""
 
 import logging
 from collections.abc import Callable
 from typing import TypeVar
 
-from tarn.cluster.entries import reference
+from tarn.cluster.entries import reference, trust
 from tarn.cluster.environment import ClusterEnvironment
-from tarn.cluster.master_trust import trust
 from tarn.domain import ANONYMOUS
-from tarn.domain.master_files import SPEC
 from tarn.errors import (
     NotAuthorizedError,
     NotFoundError,
@@ -18,6 +16,7 @@ from tarn.errors import (
 )
 from tarn.follow import DISTRUST, NOBODY_LISTENS, MasterApi, Trust
 from tarn.interfaces import ClusterRef, Deployer, Ending
+from tarn.plain.master_files import SPEC
 
 __all__ = ["NOT_RUNNING_STEP", "Link"]
 
@@ -28,25 +27,24 @@ NOT_RUNNING_STEP = (
 T = TypeVar("T")
 log = logging.getLogger(__name__)
 
+# Between two questions to the runtime where a master is: each may be a slow remote call.
 FIND_EVERY_S = 2.0
-"""Between two questions to the runtime for a master that does not answer: it may be far away."""
+# How long `read` waits, once, for a master that is restarting.
 COMES_BACK_S = FIND_EVERY_S
-"""How long a reader waits, once, for a master that is being started again."""
 
 
 class Link:
     """Asks the master of one cluster over HTTP.
 
-    A master that was restarted listens elsewhere: when one does not answer, the reference is read
-    again, then the runtime is asked, and a question goes once more to each new address. A master
-    that cannot be reached is asked through its proxy, where there is one. Every question may be
-    asked twice: what is written is absolute. Before the first question of a connection whoever
-    answers must say that it is this cluster's master: its port may be another's by now.
+    A restarted master may have another address. When the master does not answer, the link reads
+    the reference on this machine again, then asks the runtime, and sends the question to each new
+    address. If none can be reached, it uses the runtime's proxy, if there is one. So a question
+    may be sent twice; every command of the API sets an absolute value and may be repeated.
 
     Args:
         name: The cluster's name.
         environment: Where its files are, and how an API client is made.
-        deployer: Makes the deployer of the cluster's runtime; called only when it is needed.
+        deployer: Makes the deployer of the cluster's runtime; called only when needed.
     """
 
     def __init__(
@@ -58,36 +56,38 @@ class Link:
         self._deployer: Deployer | None = None
         self._api: MasterApi | None = None
         self._token: str | None = None
-        """By which it asks."""
         self._url: str | None = None
         self._proven = False
         self._found: ClusterRef | None = None
         self._found_s = float("-inf")
         self._told = self._told_token = False
         self.proxied = False
-        """Whether the master was last asked through its proxy, which holds streams back."""
+        """Whether the last question went through the proxy, which does not pass streams on."""
+
+    def __repr__(self) -> str:
+        return f"Link({self.name!r}, url={self._url!r})"
 
     @property
     def deployer(self) -> Deployer:
-        """The runtime's client side."""
+        """The deployer of the cluster's runtime."""
         if self._deployer is None:
             self._deployer = self._make_deployer()
         return self._deployer
 
     @property
     def url(self) -> str | None:
-        """Where the master was last found; None before it was asked."""
+        """The last known address of the master; None before the first question."""
         return self._url
 
     def find(self) -> ClusterRef | None:
-        """Return what the runtime knows of the cluster now."""
+        """Return the reference that the runtime has of the running cluster, or None."""
         return self.deployer.find(self.name)
 
     def ended(self) -> Ending | None:
-        """Return how the cluster ended; None while something of it runs, or when nobody knows."""
+        """Return how the cluster ended; None while it runs, or if that is unknown."""
         try:
             deployer = self.deployer
-        except NotFoundError:  # nothing is known of it here
+        except NotFoundError:  # this machine has no spec of it
             return None
         return None if deployer.find(self.name) is not None else deployer.ended(self.name)
 
@@ -96,87 +96,74 @@ class Link:
 
         Raises:
             NotFoundError: There is no such cluster.
-            UnreachableError: There is one, and its master does not answer.
-            TimedOutError: Its master took the question, and does not answer it.
-            NotAuthorizedError: Its master does not let us in; the error says why it may be so.
+            UnreachableError: The cluster's master cannot be reached.
+            TimedOutError: The master accepted the connection, and does not answer.
+            NotAuthorizedError: The master denied access; the error says why, if that is known.
         """
         if self._api is None:
             self._open(self._address())
         try:
-            return self._put_by_newest_token(question)
+            try:
+                return self._put(question)
+            except NotAuthorizedError:
+                # The cluster may have been started again, with another api token.
+                if self._url is None or self.proxied or self._api_token() == self._token:
+                    raise
+            self._open(self._url)
+            return self._put(question)
         except (NotAuthorizedError, UnreachableError, TimedOutError) as error:
             return self._ask_elsewhere(question, error)
 
     def read(self, question: Callable[[MasterApi], T]) -> T:
-        """Return the master's answer to *question*; one that comes back is waited for a moment.
+        """Return the master's answer to *question*; wait a moment for a restarting master.
 
         Raises:
-            TarnError: As `ask`.
+            TarnError: As `ask` does.
         """
         try:
             return self.ask(question)
         except (UnreachableError, TimedOutError) as error:
-            if not self._comes_back(error):
+            # The port is closed, but the runtime may not have noticed yet that the master ended.
+            found = self._found
+            ended = error.code == NOBODY_LISTENS and found is not None and found.url is not None
+            if not ended and (found is None or not found.restarts):
                 raise
         self._environment.rest(COMES_BACK_S)
         return self.ask(question)
 
-    def _comes_back(self, error: TarnError) -> bool:
-        """Say whether another master is on its way, as far as the runtime told just now.
-
-        It may not know yet that the master ended, at whose port nobody listens.
-        """
-        if self._found is None:
-            return False
-        return self._found.restarts or (
-            error.code == NOBODY_LISTENS and self._found.url is not None
-        )
-
     def open(self) -> MasterApi:
-        """Return a client of the master where it is now; the caller closes it. Any thread.
+        """Return a new client of the master, which the caller closes. Any thread may call this.
 
         Raises:
             NotFoundError: There is no such cluster.
-            UnreachableError: There is one, and its master does not answer, or not yet.
+            UnreachableError: Its master cannot be reached, or does not listen yet.
             TimedOutError: Its master does not answer.
         """
-        way = Link(self.name, self._environment, self._make_deployer)  # nothing here changes
+        # A second link, so that the connection of this one is not replaced in another thread.
+        way = Link(self.name, self._environment, self._make_deployer)
         way._deployer, way._found, way._found_s = self._deployer, self._found, self._found_s
         try:
-            way.ask(lambda _api: None)  # a connection's first words prove the master
+            way.ask(lambda _api: None)  # connects, and checks that it is this cluster's master
         except BaseException:
             way.close()
             raise
         finally:
             self._found, self._found_s = way._found, way._found_s
-        return way._given_away()
-
-    def _given_away(self) -> MasterApi:
-        """Return the client that answered, which is the caller's from now on."""
-        assert self._api is not None
-        return self._api
+        assert way._api is not None  # since `ask` returned
+        return way._api
 
     def close(self) -> None:
-        """Close the connection; it opens again when something is asked."""
+        """Close the connection; the next question opens it again."""
         if self._api is not None:
             self._api.close()
         self._api = self._url = None
         self.proxied = self._proven = False
 
-    def _put_by_newest_token(self, question: Callable[[MasterApi], T]) -> T:
-        """Put *question*; once more where the cluster has another api token by now."""
-        try:
-            return self._put(question)
-        except NotAuthorizedError:
-            if self._url is None or self.proxied or self._api_token() == self._token:
-                raise
-        self._open(self._url)
-        return self._put(question)
-
     def _put(self, question: Callable[[MasterApi], T]) -> T:
-        """Put *question* to whoever listens, once it has said that it is this cluster's master."""
+        """Send *question*; first check that the connection leads to this cluster's master."""
         assert self._api is not None
         if not self._proven:
+            # Another cluster's master may listen at the port of one that ended.
             name = self._api.cluster()
             if name != self.name:
                 raise UnreachableError(f"answers for cluster '{name}'", where=self._url or "")
@@ -184,19 +171,17 @@ class Link:
         try:
             return question(self._api)
         except UnreachableError:
-            self._proven = False  # who listens there next may be another
+            self._proven = False  # another program may listen there next
             raise
 
     def _ask_elsewhere(self, question: Callable[[MasterApi], T], error: TarnError) -> T:
-        """Ask at each address that was not tried; raise the last error where there is none.
-
-        Who lets nobody in has not said whose master it is, so others are tried then, too.
-        """
+        """Send *question* to each address that was not tried, or raise the last error."""
         errors: dict[str | None, TarnError] = {self._url: error}
         for far in (False, True):
+            # A denial is final only from this cluster's master: an unproven one may be another's.
             if isinstance(error, NotAuthorizedError) and (self._proven or self.proxied):
                 raise self._refused(error) from error
-            url = self._find_again(error) if far else self._noted()
+            url = self._find_again(error) if far else self._kept_url()
             if url and url not in errors:
                 self._open(url)
                 try:
@@ -208,11 +193,8 @@ class Link:
     def _ask_last(
         self, question: Callable[[MasterApi], T], errors: dict[str | None, TarnError]
     ) -> T:
-        """Ask through the proxy, or raise what counts of *errors*, by address, the last one last.
-
-        That is what was heard where the runtime knows the master, whatever a stranger says
-        elsewhere.
-        """
+        """Ask through the proxy, or raise one of *errors*, which are by address, in order."""
+        # The error at the address that the runtime knows counts; elsewhere a stranger may answer.
         ref = self._found if self._found is not None and self._found.url else None
         url = ref.url if ref is not None and ref.url in errors else next(reversed(errors))
         error = errors[url]
@@ -229,7 +211,7 @@ class Link:
         raise error
 
     def _ask_through(self, url: str, question: Callable[[MasterApi], T], error: TarnError) -> T:
-        """Ask through the proxy at *url*, to which no api token can travel."""
+        """Ask through the proxy at *url*, which does not pass api tokens on."""
         self._open(url, proxied=True)
         try:
             answer = self._put(question)
@@ -246,15 +228,15 @@ class Link:
         return answer
 
     def _refused(self, error: NotAuthorizedError, blocked: str = "") -> NotAuthorizedError:
-        """Return *error*, and where nobody's token came to the master, why that is so.
+        """Return *error*, with a next step if no token reached the master.
 
         Args:
             error: The master's answer.
-            blocked: Why the master could not be asked but through the proxy.
+            blocked: Why only the proxy could be reached.
         """
         lacks_ticket = self._api is not None and bool(self._api.lack)
         if error.principal != ANONYMOUS.user or lacks_ticket:
-            return error  # which says what is to be done
+            return error  # it has a next step already
         token = self._environment.paths.cluster(self.name) / "api_token"
         if self.proxied:
             step = (
@@ -262,7 +244,7 @@ class Link:
                 f"reached without the proxy{f' ({blocked})' if blocked else ''}. Ask from a "
                 "machine that reaches it, or start the cluster with `api: {token: none}`"
             )
-            self.close()  # the next question looks for a better way
+            self.close()  # so that the next question tries the direct address again
         elif not token.exists() and not self._environment.environ.get("TARN_TOKEN"):
             step = (
                 f"Its api token is not kept here, in {token}, and TARN_TOKEN is not set. Run "
@@ -274,13 +256,11 @@ class Link:
         return NotAuthorizedError(error.principal, error.action, error.model, next_step=step)
 
     def _find_again(self, error: TarnError) -> str | None:
-        """Ask the runtime for the address, unless that was done just now.
-
-        Args:
-            error: What was heard at the other addresses.
+        """Return the address that the runtime has, asking it at most every `FIND_EVERY_S`.
 
         Raises:
-            UnreachableError: The runtime cannot be asked either.
+            UnreachableError: The runtime does not answer either; it includes *error*, which came
+                from the other addresses.
         """
         now_s = self._environment.clock.now_s()
         if now_s - self._found_s >= FIND_EVERY_S:
@@ -297,20 +277,20 @@ class Link:
 
     def _open(self, url: str, *, proxied: bool = False) -> None:
         self.close()
-        # Before a proxy stands another's certificate, and no api token passes it.
+        # A proxy has its own certificate, and passes no api token on.
         known = Trust() if proxied else trust(self._environment.paths.cluster(self.name), url)
         self._token = None if proxied else self._api_token()
         self._api = self._environment.api(url, self._token, known)
         self._url, self.proxied = url, proxied
 
-    def _noted(self) -> str | None:
+    def _kept_url(self) -> str | None:
         noted = reference(self._environment.paths.cluster(self.name))
         return None if noted is None else noted.url
 
     def _address(self) -> str:
-        noted = self._noted()
-        if noted:
-            return noted
+        kept = self._kept_url()
+        if kept:
+            return kept
         ref = self.find()
         if ref is None:
             raise NotFoundError(
@@ -329,7 +309,7 @@ class Link:
         try:
             kept = path.read_text("ascii").strip()
         except FileNotFoundError:
-            # whose spec is kept here and no token asks for none
+            # With a spec but no token here, the cluster was started with `token: none`.
             return (given or None) if not (path.parent / SPEC).exists() else None
         except (OSError, ValueError) as error:
             why = error.strerror if isinstance(error, OSError) else "not ASCII text"

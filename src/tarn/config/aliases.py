@@ -1,16 +1,15 @@
-"""The command line and the environment of the Java TARN, option by option.
+"""The options and environment variables of the Java TARN.
 
-A row says under which names an option is known, what kind of value it takes, and where in the
-spec its effect lies. `tarn.config.legacy` applies the rows; the command line makes its options
-from them. Sources: the Java TARN's options and their help, in the order of its table.
+A row has the names of an option, the kind of its value, and the key of the spec that it sets.
+`tarn.config.legacy` applies the rows, and the command line makes its options from them. The rows
+are in the order of the Java TARN's own table.
 
-Defaults that differ from the Java TARN's (ours stand in ``tarn.domain.spec``): the ports are free
-ones when local; the API's port is a free one, not 8888, and its token is generated, not off;
-``scaling.use`` is ``fixed`` unless an option of scaling is given; ``scaling.interval`` is 1 s, not
-15 s; a fleet shrinks when ``scaling.down.window`` passed below the mark, not at one look (5 min, or
-as long as the cooldown that is given);
-``drain.timeout`` is 10 min, not 30 s; ``instance.start_timeout`` 15 min, not 2 min; no model
-repository is assumed; and no GPU is asked for unless one is written.
+These defaults (in ``tarn.domain.spec``) differ from the Java TARN's: local ports and the API's port
+are free ones, not 8888; the API's token is generated, not off; ``scaling.use`` is ``fixed`` unless
+an option of scaling is given; ``scaling.interval`` is 1 s, not 15 s; a fleet shrinks after
+``scaling.down.window`` below the threshold (5 min, or the given cooldown), not at once;
+``drain.timeout`` is 10 min, not 30 s; ``instance.start_timeout`` is 15 min, not 2 min; no model
+repository is assumed, and no GPU is requested by default.
 """
 
 from types import MappingProxyType
@@ -27,18 +26,18 @@ class Alias:
     """One option of the Java TARN."""
 
     long: str | None
-    """Name behind ``--``; None: only the environment has it."""
+    """Name after ``--``; None: it is only an environment variable."""
     short: str | None
     env: str | None
     kind: str
     """``text``, ``integer``, ``number``, ``flag``, ``ms``, ``mb``, ``list`` or ``pairs``."""
     help: str
     to: tuple[Step, ...] = ()
-    """Where in the spec its value goes; empty: `tarn.config.legacy` has a rule of its own."""
+    """The key of the spec that it sets; empty: `tarn.config.legacy` has a special rule."""
     part: str = ""
-    """The part that brings what it asks for; ``-``: no part will. Empty: it works."""
+    """The later part that will implement it; ``-``: none will. Empty: it works."""
     note: str = ""
-    """Why it is accepted and does nothing."""
+    """Why it is accepted without effect."""
 
     @property
     def is_flag(self) -> bool:
@@ -52,7 +51,7 @@ class Alias:
 
     @property
     def declarations(self) -> tuple[str, ...]:
-        """Return how it is written on a command line; empty: only in the environment."""
+        """Its forms on a command line; empty for an environment variable."""
         if self.long is None:
             return ()
         also = (f"--{self.short}",) if self.short in {"tp", "pp"} else ()
@@ -60,12 +59,12 @@ class Alias:
 
     @property
     def key(self) -> str:
-        """Return the name under which it is looked up."""
+        """The name under which it is looked up."""
         return self.long or self.env or ""
 
     @property
     def target(self) -> str:
-        """Return the dotted path of its effect; empty where there is none, or several."""
+        """The dotted path of its key; empty if it sets none, or several."""
         text = ""
         for step in self.to:
             text += f"[{step.use}]" if isinstance(step, ListItem) else f".{step}"
@@ -185,4 +184,4 @@ by_name = MappingProxyType(
     {alias.key: alias for alias in ALIASES}
     | {alias.short: alias for alias in ALIASES if alias.short in {"tp", "pp"}}
 )
-"""Long name (also ``tp`` and ``pp``) to row."""
+"""Row by long name, and by ``tp`` and ``pp``."""

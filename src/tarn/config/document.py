@@ -1,13 +1,16 @@
-"""A YAML file as plain data, with the line of every value.
+"""Read YAML files as plain data, with the line of every value, and write YAML.
 
-The part of YAML that YAML 1.1 and YAML 1.2 read alike: what they read differently, a key given
-twice, a tag and a character that nobody sees are errors, so that no value is another one than the
-file says.
+Only what YAML 1.1 and YAML 1.2 read in the same way is accepted. PyYAML reads YAML 1.1, where
+``010`` is 8, ``12:30:00`` is 45000 and ``off`` is false; most programs and people expect YAML 1.2.
+Ambiguous values, duplicate keys, tags and invisible characters are errors. `text_of` writes
+ambiguous text in quotes.
 """
 
+import datetime as dt
+import math
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,38 +18,137 @@ import attrs
 import yaml
 
 from tarn.config.draft import FileValue
-from tarn.config.readings import read_plain
 from tarn.errors import ConfigError, ConfigErrors
 from tarn.plain import Doubtful, did_you_mean, in_quotes, join, pasted, shown
 
-__all__ = ["Document", "missing", "parse", "parse_value", "read"]
+__all__ = ["Document", "missing", "parse", "parse_value", "read", "text_of"]
+
+_WORDS: Mapping[str, Any] = {
+    **dict.fromkeys(("", "~", "null", "Null", "NULL")),
+    **dict.fromkeys(("true", "True", "TRUE"), True),
+    **dict.fromkeys(("false", "False", "FALSE"), False),
+}
+_NUMBERS: tuple[tuple[re.Pattern[str], Callable[[str], float]], ...] = (
+    (re.compile(r"[-+]?[0-9]+"), int),
+    (re.compile(r"0o[0-7]+"), lambda text: int(text, 0)),
+    (re.compile(r"0x[0-9a-fA-F]+"), lambda text: int(text, 0)),
+    (re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?"), float),
+    (re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)"), lambda t: float(t.replace(".", ""))),
+)
+# Digits: Python refuses to read longer numbers.
+_LONGEST = 4000
+
+
+def read_plain(text: str) -> Any:
+    """Return the value of *text* without quotes; a `Doubtful` if YAML 1.1 reads another one."""
+    value = _core(text)
+    try:
+        older = _older(text)
+    except ValueError:  # an impossible date, a number without digits
+        return Doubtful(text, "no value at all", _words(value), _written(value))
+    if older is _MARK:
+        return Doubtful(text, "a special mark", _words(value))
+    both_nan = all(isinstance(one, float) and math.isnan(one) for one in (older, value))
+    if type(older) is type(value) and (older == value or both_nan):
+        return value
+    right = tuple(dict.fromkeys((*_written(older), *_written(value))))
+    return Doubtful(text, _words(older), _words(value), right)
+
+
+def text_of(plain: object, *, flow: bool | None = False) -> str:
+    """Return *plain* as YAML that YAML 1.1 and YAML 1.2 read in the same way."""
+    made: str = yaml.dump(
+        plain, Dumper=_Dumper, sort_keys=False, allow_unicode=True, default_flow_style=flow,
+        width=10**6,
+    )  # fmt: skip
+    return made
+
+
+class _Dumper(yaml.SafeDumper):
+    """Puts text in quotes that one version of YAML would not read as text."""
+
+
+def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.Node:
+    doubtful = isinstance(read_plain(text), Doubtful) or not text.isprintable()
+    style = '"' if doubtful else None  # PyYAML quotes whatever else it would not read as text
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_Dumper.add_representer(str, _represent_text)
+
+_MARK = object()
+# Shared: resolving tags and single values leaves no state in it.
+_RESOLVER = yaml.SafeLoader("")
+_TAG = "tag:yaml.org,2002:"
+
+
+def _core(text: str) -> Any:
+    """Return the value of *text* in the core schema of YAML 1.2 (section 10.3.2)."""
+    if text in _WORDS:
+        return _WORDS[text]
+    if len(text) <= _LONGEST:
+        for pattern, number in _NUMBERS:
+            if pattern.fullmatch(text):
+                return number(text)
+    return text
+
+
+def _older(text: str) -> Any:
+    """Return the value of *text* in YAML 1.1; `_MARK` if it is a merge key or the like."""
+    if len(text) > _LONGEST:
+        return text
+    tag: str = _RESOLVER.resolve(yaml.ScalarNode, text, (True, False))  # type: ignore[no-untyped-call]
+    if tag in {f"{_TAG}merge", f"{_TAG}value"}:
+        return _MARK
+    construct = yaml.SafeLoader.yaml_constructors.get(tag)
+    if construct is None:  # '*', '&', '!': a file cannot have them as plain values
+        return text
+    return construct(_RESOLVER, yaml.ScalarNode(tag, text))
+
+
+def _words(value: object) -> str:
+    match value:
+        case str():
+            return "text"
+        case bool():
+            return "true" if value else "false"
+        case dt.date():
+            return "a date"
+        case None:
+            return "null"
+    return f"{value}"
+
+
+def _written(value: object) -> tuple[str, ...]:
+    """Return how *value* is written unambiguously; empty for text and dates."""
+    return () if isinstance(value, str | dt.date) else (_words(value),)
+
 
 _SUFFIXES = frozenset({".yaml", ".yml", ".txt", ".json"})
+# Only a file that multiplies values by aliases has more.
 _MOST_VALUES = 100_000
-"""Beyond it, YAML aliases were used to blow the file up."""
+# YAML 1.1 ends a line at these; YAML 1.2, editors and our line numbers do not.
 _BREAKS = "\x85\u2028\u2029"
-"""Ends of lines in YAML 1.1; in YAML 1.2, in editors and in our messages they are not."""
 _UNSEEN = frozenset({"Cc", "Cf", "Zs", "Zl", "Zp"})
-_TAG = "tag:yaml.org,2002:"
 _PROPERTIES = re.compile(r"(?:[&!]\S*(?:\s+|$))*")
 _MERGE = f"{_TAG}merge"
 
 
 @attrs.frozen
 class Document:
-    """Plain data and where each part of it was written."""
+    """Plain data, with the origin of each value."""
 
     plain: dict[str, Any] = attrs.field(hash=False)
-    """What is not text and stands without quotes is a `FileValue` or a `tarn.plain.Doubtful`."""
+    """Unquoted values other than text are a `FileValue` or a `tarn.plain.Doubtful`."""
     origins: Mapping[str, str] = attrs.field(hash=False)
-    """Dotted path to ``tarn.yaml:12``; also for keys that are unknown."""
+    """``tarn.yaml:12`` by dotted path, also for unknown keys."""
 
 
 def read(path: Path) -> Document:
     """Return the content of the YAML file *path*; an empty file is an empty mapping.
 
     Raises:
-        ConfigErrors: It cannot be read, is not YAML, is not a mapping, or gives a key twice.
+        ConfigErrors: The file cannot be read, is not YAML or not a mapping, or repeats a key.
     """
     name = path.name
     try:
@@ -61,7 +163,7 @@ def read(path: Path) -> Document:
 
 
 def missing(path: Path, found: str = "there is no such file") -> ConfigError:
-    """Return the error that the file *path* is not there, with one that may be meant."""
+    """Return the error for the missing file *path*, with the name of a similar one."""
     try:
         here = sorted(one.name for one in path.parent.iterdir() if one.suffix in _SUFFIXES)
     except OSError:
@@ -73,10 +175,10 @@ def missing(path: Path, found: str = "there is no such file") -> ConfigError:
 
 
 def parse(text: str, name: str) -> Document:
-    """Return the content of YAML *text*; *name* stands in messages and origins.
+    """Return the content of YAML *text*; *name* is used in messages and origins.
 
     Raises:
-        ConfigErrors: As with `read`.
+        ConfigErrors: As `read` does.
     """
     walk = _Walk(name, "", has_lines=True)
     plain = walk.whole(text)
@@ -89,10 +191,10 @@ def parse(text: str, name: str) -> Document:
 
 
 def parse_value(text: str, name: str, path: str) -> Any:
-    """Return what YAML *text* says, which is to stand at the dotted *path* of a configuration.
+    """Return the value of YAML *text* for the dotted *path* of a configuration.
 
     Raises:
-        ConfigErrors: As with `read`; *name* is where it was written.
+        ConfigErrors: As `read` does; *name* is the origin in messages.
     """
     walk = _Walk(name, path, has_lines=False)
     plain = walk.whole(text)
@@ -105,7 +207,7 @@ def _error(where: str, found: str, next_step: str = "") -> ConfigErrors:
 
 
 class _Walk:
-    """Turns nodes into values and notes their lines."""
+    """Turns YAML nodes into values, and records their lines."""
 
     def __init__(self, name: str, path: str, *, has_lines: bool) -> None:
         self._name = name
@@ -117,7 +219,7 @@ class _Walk:
         self.errors: list[ConfigError] = []
 
     def whole(self, text: str) -> Any:
-        """Return the one document of *text*; None where there is none."""
+        """Return the only document of *text*; None if it is empty."""
         self._text = text
         for number, line in enumerate(text.split("\n")):
             for sign in _BREAKS:
@@ -133,7 +235,7 @@ class _Walk:
         except yaml.MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark
             if mark and error.context_mark and not text[mark.index :].strip():
-                mark = error.context_mark  # what was opened there was never closed
+                mark = error.context_mark  # where the unclosed bracket or quote begins
             where = self._line(mark.line) if mark else self._name
             what = error.problem or error.context or "?"
             raise _error(
@@ -147,7 +249,7 @@ class _Walk:
             raise _error(self._name, f"not YAML: {first}") from error
 
     def finish(self) -> None:
-        """Raise all that was found."""
+        """Raise the recorded errors, if any."""
         if self.errors:
             raise ConfigErrors(list(dict.fromkeys(self.errors)))
 
@@ -157,6 +259,7 @@ class _Walk:
             raise ValueError(f"more than {_MOST_VALUES} values")
         if node in above:
             raise ValueError(f"line {node.start_mark.line + 1} contains itself")
+        # The line of the key, if `_mapping` noted one, is where a person looks.
         self.origins.setdefault(path, self._at(node))
         if not isinstance(node, yaml.ScalarNode) and (tag := self._tag(node)):
             return self._tagged(tag, node, path)
@@ -171,7 +274,7 @@ class _Walk:
         return self._scalar(node, path)
 
     def _scalar(self, node: yaml.ScalarNode, path: str) -> Any:
-        """Return text, or a `FileValue`; None after an error was noted."""
+        """Return text, or a `FileValue`; None after recording an error."""
         tag = self._tag(node)
         if tag and node.tag != f"{_TAG}str":
             return self._tagged(tag, node, path)
@@ -182,7 +285,8 @@ class _Walk:
         return value if isinstance(value, str | Doubtful) else FileValue(value, node.value)
 
     def _tag(self, node: yaml.Node) -> str:
-        """Return the tag that is written before *node*; PyYAML takes ``! 5`` for ``5``."""
+        """Return the tag that is written before *node*, or ''."""
+        # PyYAML reads ``! 5`` as ``5`` without a tag, so the text itself is searched.
         before = _PROPERTIES.match(self._text, node.start_mark.index)
         words = before[0].split() if before else []
         return next((word for word in words if word.startswith("!")), "")
@@ -209,7 +313,7 @@ class _Walk:
         return f"{self._name}:{number + 1}" if self._has_lines else self._name
 
     def _mapping(self, node: yaml.MappingNode, path: str, above: tuple[yaml.Node, ...]) -> Any:
-        if node not in self._flat:  # an alias leads to a node that was here before
+        if node not in self._flat:  # an alias leads to a node that was flattened already
             self._flat.add(node)
             self._refuse_doubles(node, path)
             self._loader.flatten_mapping(node)
@@ -224,7 +328,7 @@ class _Walk:
         return result
 
     def _key(self, node: yaml.Node, path: str) -> str | None:
-        """Return a key; None after an error was noted."""
+        """Return a key; None after recording an error."""
         if not isinstance(node, yaml.ScalarNode):
             kind = "list" if isinstance(node, yaml.SequenceNode) else "mapping"
             self._bad(node, f"a {kind} cannot be a key", "Write the key in quotes")
@@ -245,7 +349,7 @@ class _Walk:
         return key
 
     def _refuse_doubles_of(self, merged: yaml.Node, path: str) -> None:
-        """Look into what is merged and lies nowhere else."""
+        """Check the mappings of a merge key, which no other key may lead to."""
         several = merged.value if isinstance(merged, yaml.SequenceNode) else [merged]
         for node in several:
             if isinstance(node, yaml.MappingNode) and node not in self._flat:

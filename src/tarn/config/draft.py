@@ -1,4 +1,4 @@
-"""The configuration while its layers are laid over one another: plain data with origins."""
+"""The configuration while its layers are merged: plain data, with the origin of each value."""
 
 from collections.abc import Callable, Mapping
 from pathlib import PurePath
@@ -10,16 +10,16 @@ from tarn.plain import join
 
 __all__ = ["Draft", "FileValue", "ListItem", "Step", "copied"]
 
-_CHOICES = ("runtime", "scaling", "authorizer")
+_CHOICES = ("runtime", "scaling", "authorizer", "affinity")
 _LISTS = ("discovery", "secrets")
+# Levels of nesting that are copied; reading deeper data raises the error.
 _DEEPEST = 50
-"""Deeper data is left as it is: reading it gives the message."""
 _MISSING = object()
 
 
 @attrs.frozen
 class ListItem:
-    """A step into a list of choices: the item whose ``use`` this is, appended where missing."""
+    """A step into a list of choices, to the item with this ``use``; appended if missing."""
 
     use: str
 
@@ -29,7 +29,7 @@ Step = str | ListItem
 
 @attrs.frozen
 class FileValue:
-    """A value of a file that is not text, and the text that the file has for it."""
+    """A value of a file that is not text, and the text as the file has it."""
 
     value: Any = attrs.field(hash=False)
     text: str
@@ -38,9 +38,9 @@ class FileValue:
 def copied(
     value: object, depth: int = 0, path: str = "", texts: dict[str, str] | None = None
 ) -> Any:
-    """Return a deep copy that nobody else holds; paths become text, tuples lists.
+    """Return a deep copy, in which paths become text and tuples lists.
 
-    A `FileValue` becomes its value; its text goes to *texts*, by dotted path.
+    A `FileValue` becomes its value; its text is stored in *texts*, by dotted path.
     """
     if isinstance(value, FileValue):
         if texts is not None:
@@ -58,7 +58,7 @@ def copied(
 
 
 class Draft:
-    """Plain data that grows by layers; the later layer wins. Remembers who wrote what."""
+    """Plain data merged from layers, the later one first, with the origin of each value."""
 
     def __init__(self, plain: Mapping[str, Any], origins: Mapping[str, str]) -> None:
         self.plain: dict[str, Any] = {}
@@ -70,7 +70,7 @@ class Draft:
             self._origins.setdefault(path, origin)
 
     def merge(self, layer: Mapping[str, Any], origin: Callable[[str], str]) -> None:
-        """Lay *layer* over everything so far; mappings are merged, all else is replaced."""
+        """Merge *layer*: mappings are merged, any other value replaces the one before."""
         texts: dict[str, str] = {}
         self._merge(self.plain, _spelled_out(copied(layer, texts=texts)), "", origin)
         self._texts |= texts
@@ -79,7 +79,7 @@ class Draft:
         self, base: dict[str, Any], layer: dict[str, Any], path: str, origin: Callable[[str], str]
     ) -> None:
         if "use" in layer and base.get("use") not in (None, layer["use"]):
-            base.pop("options", None)  # they were meant for the other provider
+            base.pop("options", None)  # those of the other provider
         for key, value in layer.items():
             at = join(path, key)
             below = base.get(key)
@@ -101,11 +101,11 @@ class Draft:
         self._texts.pop(path, None)
 
     def put(self, steps: tuple[Step, ...], value: object, origin: str) -> None:
-        """Set one value, making what leads to it."""
+        """Set one value, and create the mappings and lists around it."""
         holder, path = self._descend(steps[:-1], origin)
         last = steps[-1]
         if holder is None or not isinstance(last, str):
-            return  # something else stands in the way: reading it gives the message
+            return  # a value of another type is in the way: reading it raises the error
         at = join(path, last)
         if last == "use" and holder.get("use") not in (None, value):
             holder.pop("options", None)
@@ -152,11 +152,11 @@ class Draft:
             holder.pop(key, None)
 
     def text(self, path: str) -> str | None:
-        """Return what the file says at *path*, where that is a value without quotes."""
+        """Return the text that the file has at *path*, if that is a value without quotes."""
         return self._texts.get(path)
 
     def origin(self, path: str) -> str:
-        """Return who wrote the value at *path*, or what it stands in."""
+        """Return the origin of the value at *path*, or of the value around it."""
         return _nearest(self._origins, path)
 
 
@@ -175,7 +175,7 @@ def _item(holder: list[Any], use: str) -> tuple[int, Any]:
 
 
 def _spelled_out(layer: dict[str, Any]) -> dict[str, Any]:
-    """Replace shorthands: ``models: path`` and ``runtime: local`` name the part that matters."""
+    """Replace shorthands, such as ``models: path`` and ``runtime: local``."""
     if isinstance(layer.get("models"), str):
         layer["models"] = {"repository": layer["models"]}
     for key in _CHOICES:

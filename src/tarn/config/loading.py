@@ -1,5 +1,7 @@
-"""Lay file, environment and arguments over one another, and read the result: all errors at once."""
+"""Merge file, environment and arguments, and read the result, with all errors at once."""
 
+import hashlib
+import json
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -9,42 +11,56 @@ from typing import Any
 import attrs
 
 from tarn.config import document
-from tarn.config.abilities import beyond, quiet
 from tarn.config.aliases import by_name
+from tarn.config.contradictions import contradictions
 from tarn.config.draft import Draft
 from tarn.config.legacy import Legacy
-from tarn.config.offers import Offers, examine, idle
-from tarn.config.policy import choose_policy
+from tarn.config.offers import Offers, beyond, examine, idle, quiet
 from tarn.config.relative import make_absolute
-from tarn.domain.contradictions import problems
-from tarn.domain.perimeter import perimeter_problems
-from tarn.domain.secret import Secret
-from tarn.domain.spec import NAME, ClusterSpec
+from tarn.domain.facts import Secret
+from tarn.domain.spec import NAME, ClusterSpec, ReplicasSpec
 from tarn.errors import ConfigError, ConfigErrors, ProviderMissingError
-from tarn.plain import Problem, join, structure, unstructure
+from tarn.plain import Problem, describe, join, redact, structure, unstructure
 
-__all__ = ["UNNAMED", "LoadedSpec", "load"]
+__all__ = ["LoadedSpec", "dump", "explain", "load", "schema", "spec_hash"]
 
+_UNBOUND = ReplicasSpec()
+
+
+def choose_policy(draft: Draft) -> None:
+    """Choose the policy ``target`` if *draft* has limits with room between them, and no policy."""
+    # A user who writes ``replicas: {min: 1, max: 8}`` wants a size that changes. Default limits
+    # are only for ``tarn scale``, so without written ones the size stays ``fixed``.
+    if draft.get("scaling.use") is not None:
+        return
+    low, high = draft.get("replicas.min"), draft.get("replicas.max")
+    if low is None and high is None:
+        return
+    low, high = _UNBOUND.min if low is None else low, _UNBOUND.max if high is None else high
+    if type(low) is int and type(high) is int and low < high:
+        draft.put(("scaling", "use"), "target", "replicas.min is below replicas.max")
+
+
+# The name of a partial spec without one.
 UNNAMED = "unnamed"
-"""The name of a spec that has none, where none is needed."""
 
+# Origin of a nested argument; that of an option of the command line is ``argument --x``.
 _OVERLAY = "argument: "
-"""Marks what the nested arguments gave; an option of the command line is ``argument --x``."""
 _TOKEN = re.compile(r"auto|none|file:.+|env:[A-Za-z_][A-Za-z0-9_]*")
 
 
 @attrs.frozen
 class LoadedSpec:
-    """A spec, and how it came about."""
+    """A spec, with the origins of its values and notes."""
 
     spec: ClusterSpec
     origins: Mapping[str, str] = attrs.field(hash=False)
-    """Dotted path of every leaf to ``tarn.yaml:12``, ``environment MIN_CONTAINERS``,
+    """By dotted path of every leaf: ``tarn.yaml:12``, ``environment MIN_CONTAINERS``,
     ``argument --min-instances``, ``argument: replicas.min`` or ``default``."""
     notes: tuple[str, ...] = ()
-    """What a person should know: options that do nothing here (code TARN-2005), a line each."""
+    """Options that have no effect (code TARN-2005), a line each."""
     api_token: Secret | None = None
-    """The token of ``--token`` or ``TARN_TOKEN``; to be used where ``api.token`` is ``auto``."""
+    """The token of ``--token`` or ``TARN_TOKEN``, for use if ``api.token`` is ``auto``."""
 
 
 def load(  # noqa: PLR0913 (the layers, and how to read them)
@@ -56,23 +72,23 @@ def load(  # noqa: PLR0913 (the layers, and how to read them)
     plugins: Offers | None = None,
     partial: bool = False,
 ) -> LoadedSpec:
-    """Return the spec that file, environment and arguments give together.
+    """Return the spec that file, environment and arguments specify together.
 
-    Arguments and aliases win over the environment, the environment over the file, the file over
-    the defaults. A master that reads the spec it was given passes an empty *environ*: that spec
-    is final, and the environment must not change it again.
+    Arguments and aliases take precedence over the environment, the environment over the file, the
+    file over the defaults. A master passes an empty *environ*, because the client has applied its
+    environment to the spec already.
 
     Args:
         source: A YAML file, a folder with a ``tarn.yaml``, plain data, or None: arguments only.
-        arguments: Plain data shaped like the file, laid over it: ``{"replicas": {"min": 2}}``.
+        arguments: Plain data in the shape of the file: ``{"replicas": {"min": 2}}``.
         aliases: Options of the Java TARN, by long name; None and False mean not given.
         environ: The environment, from `tarn.config.environ`.
-        plugins: Also hold every choice of a provider against what these offer.
-        partial: Also read what names no models yet, and has no name: the repository is empty
-            then, and the name `UNNAMED`. No cluster can be started with it.
+        plugins: Also check every choice of a provider against these.
+        partial: Also accept a spec without models or a name: its repository is empty, its name
+            `UNNAMED`, and it cannot be started.
 
     Raises:
-        ConfigErrors: Everything that is wrong, each with place, value and what would be right.
+        ConfigErrors: Every error, each with its place, the value, and what would be right.
         PluginError: A plugin's settings class cannot be read.
     """
     draft, folder = _first(source)
@@ -87,7 +103,7 @@ def load(  # noqa: PLR0913 (the layers, and how to read them)
     if partial and draft.get("models.repository") is None:
         draft.put(("models", "repository"), "", "nobody")
     elif not partial and draft.get("models.repository") == "":
-        draft.discard("models.repository")  # what is empty is missing
+        draft.discard("models.repository")  # so that it is reported as missing
     errors = [*legacy.errors, *_name(draft, folder, UNNAMED if partial else "")]
     lacking = examine(draft, plugins, folder, home) if plugins is not None else ()
     spec, found = _read(draft, tuple(lacking), plugins)
@@ -101,7 +117,11 @@ def load(  # noqa: PLR0913 (the layers, and how to read them)
         legacy.notes.extend(idle(draft))
     errors += [_located(problem, draft) for problem in found]
     if spec is None or errors:
-        raise _together(errors)
+        together = ConfigErrors(errors)
+        # Only missing providers: the spec may be right, so the exit code says what is missing.
+        if all(error.code == ProviderMissingError.default_code for error in errors):
+            together.exit_code = ProviderMissingError.exit_code
+        raise together
     given = legacy.api_token if spec.api.token == "auto" else None  # noqa: S105 (a kind)
     if legacy.api_token and given is None and spec.api.token != "env:TARN_TOKEN":  # noqa: S105
         kind = spec.api.token.partition(":")[0]
@@ -116,14 +136,14 @@ def load(  # noqa: PLR0913 (the layers, and how to read them)
 def _read(
     draft: Draft, lacking: tuple[Problem, ...], plugins: Offers | None
 ) -> tuple[ClusterSpec | None, tuple[Problem, ...]]:
-    """Return the spec, and everything that is wrong with the draft."""
+    """Return the spec, and every problem of the draft."""
     spec, wrong = structure(ClusterSpec, draft.plain)
-    contradictions = tuple(_contradictions(spec, draft, wrong, plugins))
-    return spec, (*wrong, *_wrong_token(draft), *lacking, *contradictions)
+    together = tuple(_contradictions(spec, draft, wrong, plugins))
+    return spec, (*wrong, *_wrong_token(draft), *lacking, *together)
 
 
 def _first(source: Path | str | Mapping[str, Any] | None) -> tuple[Draft, Path]:
-    """Return the lowest layer, and the folder at which relative paths start."""
+    """Return the lowest layer, and the folder for relative paths."""
     if isinstance(source, Path | str):
         path = Path(source).absolute()
         path = path / "tarn.yaml" if path.is_dir() else path
@@ -136,7 +156,7 @@ def _first(source: Path | str | Mapping[str, Any] | None) -> tuple[Draft, Path]:
 
 
 def _name(draft: Draft, folder: Path, last: str) -> list[ConfigError]:
-    """Give the folder's name where none was written; *last* where that is none either."""
+    """Use the folder's name if none was written; *last* if the folder's name is invalid."""
     if draft.get("name") is not None:
         return []
     name = re.sub(r"[^a-z0-9-]+", "-", folder.name.lower()).strip("-")
@@ -145,7 +165,7 @@ def _name(draft: Draft, folder: Path, last: str) -> list[ConfigError]:
     if not NAME.fullmatch(name):
         found = f"name is missing, and the folder's name '{folder.name}' cannot be used instead"
         right = "A name has 1 to 40 of a-z, 0-9 and -"
-        draft.put(("name",), "any", "")  # said once is enough
+        draft.put(("name",), "any", "")  # so that it is not also reported as missing
         return [ConfigError(found, code="TARN-2002", right=right, next_step="Write 'name: …'")]
     draft.put(("name",), name, "the folder's name")
     return []
@@ -166,20 +186,20 @@ def _contradictions(
     wrong: tuple[Problem, ...],
     plugins: Offers | None,
 ) -> Iterator[Problem]:
-    """Yield contradictions; with *wrong* parts, those between the parts that could be read."""
+    """Yield contradictions, after errors those between the parts that could be read."""
     left_out = {problem.path for problem in wrong}
     if spec is None:
         spec, _ = structure(ClusterSpec, _without(draft, left_out))
     if spec is None:
         return
-    for path, text in (*problems(spec), *perimeter_problems(spec.api)):
-        if not any(bad in (path, *text.replace(";", " ").split()) for bad in left_out):
-            yield Problem(path, "TARN-2003", f" {text}")
+    for one in contradictions(spec):
+        if left_out.isdisjoint((one.path, *one.others)):
+            yield Problem(one.path, "TARN-2003", f" {one.text}")
     yield from beyond(spec, plugins) if plugins is not None else ()
 
 
 def _without(draft: Draft, paths: set[str]) -> dict[str, Any]:
-    """Return the draft's data without what lies at *paths*, so that the rest can be read."""
+    """Return the draft's data without the values at *paths*, so that the rest can be read."""
 
     def kept(value: Any, path: str, depth: int = 0) -> Any:
         if depth > 50:  # noqa: PLR2004 (deeper is an error already)
@@ -215,13 +235,6 @@ def _located(problem: Problem, draft: Draft) -> ConfigError:
     )
 
 
-def _together(errors: list[ConfigError]) -> ConfigErrors:
-    together = ConfigErrors(errors)
-    if all(error.code == ProviderMissingError.default_code for error in errors):
-        together.exit_code = ProviderMissingError.exit_code
-    return together
-
-
 def _origins(spec: ClusterSpec, draft: Draft) -> Mapping[str, str]:
     """Return the origin of every leaf."""
     written = {path for path, _ in leaves(draft.plain)}
@@ -232,7 +245,7 @@ def _origins(spec: ClusterSpec, draft: Draft) -> Mapping[str, str]:
 
 
 def _within(path: str, written: set[str]) -> bool:
-    """Whether *path*, or what it stands in, was written as one value."""
+    """Tell whether *path*, or a value around it, was written as one value."""
     while path:
         if path in written:
             return True
@@ -241,7 +254,7 @@ def _within(path: str, written: set[str]) -> bool:
 
 
 def leaves(plain: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield (dotted path, value) of everything that is not a mapping or list, or an empty one."""
+    """Yield (dotted path, value) of each scalar, empty mapping and empty list."""
     if isinstance(plain, dict) and plain:
         for key, value in plain.items():
             yield from leaves(value, join(path, key))
@@ -250,3 +263,75 @@ def leaves(plain: Any, path: str = "") -> Iterator[tuple[str, Any]]:
             yield from leaves(value, join(path, index))
     else:
         yield path, plain
+
+
+# Keys that choose providers, and whether each is a list of choices.
+_KINDS = {"runtime": False, "scaling": False, "authorizer": False, "affinity": False}
+_KINDS |= {"discovery": True, "secrets": True}
+
+
+def dump(spec: ClusterSpec) -> dict[str, Any]:
+    """Return plain data with units; ``load(dump(spec), environ={}).spec == spec``.
+
+    Secrets in the spec (in ``triton.env``, in options) are not masked: see `redact`.
+    """
+    plain: dict[str, Any] = unstructure(spec)
+    return plain
+
+
+def explain(loaded: LoadedSpec) -> list[tuple[str, str, str]]:
+    """Return (path, value as it would be written, origin) of every leaf, with secrets masked."""
+    return [
+        (
+            path,
+            value if isinstance(value, str) else json.dumps(value, ensure_ascii=False),
+            loaded.origins.get(path, "default"),
+        )
+        for path, value in leaves(redact(dump(loaded.spec)))
+    ]
+
+
+def spec_hash(spec: ClusterSpec) -> str:
+    """Return 12 hex digits of the parts that define an instance: models, triton, instance."""
+    plain = unstructure(spec)
+    del plain["instance"]["test_request"]  # it changes what the master sends, not the instance
+    decisive = {key: plain[key] for key in ("models", "triton", "instance")}
+    # Independent of the order in the file, and of how characters are encoded.
+    text = json.dumps(decisive, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def schema(plugins: Offers | None = None) -> dict[str, Any]:
+    """Return the JSON Schema (draft 2020-12) of ``tarn.yaml``, for editors.
+
+    With *plugins*, each ``use`` lists the providers, and ``options`` depend on it.
+    """
+    described: dict[str, Any] = describe(ClusterSpec)
+    properties = described["properties"]
+    described["required"] = ["models"]  # the folder's name stands in for the name
+    properties["models"] = {"anyOf": [{"type": "string"}, properties["models"]]}
+    for key, several in _KINDS.items():
+        choice = properties[key]["items"] if several else properties[key]
+        choice = _choice(choice, plugins.offers(key) if plugins is not None else {})
+        short = {"anyOf": [{"type": "string"}, choice]}
+        properties[key] = {**properties[key], "items": short} if several else short
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "tarn.yaml",
+        **described,
+    }
+
+
+def _choice(choice: dict[str, Any], offered: Mapping[str, Any]) -> dict[str, Any]:
+    if not offered:
+        return choice
+    use = {**choice["properties"]["use"], "enum": list(offered)}
+    rules = [
+        {
+            "if": {"properties": {"use": {"const": name}}, "required": ["use"]},
+            "then": {"properties": {"options": describe(factory.settings)}},
+        }
+        for name, factory in offered.items()
+    ]
+    properties = {**choice["properties"], "use": use}
+    return {**choice, "properties": properties, "allOf": rules}

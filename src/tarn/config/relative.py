@@ -1,4 +1,4 @@
-"""Paths that are written relative, made absolute before anybody else reads them."""
+"""Make the relative paths of a spec absolute."""
 
 import os
 from collections.abc import Mapping
@@ -25,16 +25,16 @@ _PATHS = (
     "api.tls.ca",
     "api.spnego.keytab",
 )
+# Values that may stand in place of a path.
 _WORDS = frozenset({("instance.test_request", NO_TEST)})
-"""What is written in place of a path, and is none."""
 _FILE = "file:"
 
 
 def make_absolute(draft: Draft, folder: Path, here: Path, home: str) -> None:
-    """Make the spec's own relative paths absolute.
+    """Make the spec's own relative paths absolute; URIs stay as they are.
 
-    What a file says starts at *folder*, the file's; what an argument or the environment says
-    starts at *here*, as in any command. A URI stays as it is.
+    A path in a file is relative to *folder*, which holds the file; a path in an argument or in the
+    environment is relative to *here*.
     """
     for path in _PATHS:
         value = draft.get(path)
@@ -44,11 +44,6 @@ def make_absolute(draft: Draft, folder: Path, here: Path, home: str) -> None:
     if isinstance(token, str) and token.startswith(_FILE) and token != _FILE:
         start = _start(draft, "api.token", folder, here)
         _replace(draft, "api.token", _FILE + _absolute(token.removeprefix(_FILE), start, home))
-    _proxies_absolute(draft, folder, here, home)
-
-
-def _proxies_absolute(draft: Draft, folder: Path, here: Path, home: str) -> None:
-    """Make absolute where the tokens of trusted proxies lie."""
     proxies = draft.get("api.trusted_proxies")
     for number, one in enumerate(proxies if isinstance(proxies, list) else ()):
         token = one.get("token") if isinstance(one, dict) else None
@@ -68,7 +63,7 @@ def _replace(draft: Draft, path: str, value: str) -> None:
 
 
 def _absolute(text: str, start: Path, home: str) -> str:
-    """Return the path *text* from *start*; a URI, or nothing, as it is."""
+    """Return the path *text* relative to *start*; a URI and '' stay as they are."""
     if not text or "://" in text or text.startswith("/"):
         return text
     if home and (text == "~" or text.startswith("~/")):
@@ -79,23 +74,16 @@ def _absolute(text: str, start: Path, home: str) -> str:
 def options_absolute(
     options: Mapping[str, Any], settings: type[Any], start: Path, home: str
 ) -> dict[str, Any]:
-    """Return *options* with the paths among them absolute, also in classes within *settings*."""
-    kinds = _kinds(settings)
+    """Return *options* with absolute paths, also in classes within *settings*."""
+    kinds: dict[str, tuple[Any, ...]] = {}
+    if attrs.has(settings):  # a plugin's other class is reported when its options are read
+        for field in attrs.fields(attrs.resolve_types(settings)):
+            kinds[key_of(field.name)] = (Path,) if field.metadata.get("path") else _flat(field.type)
     return {key: _made(value, kinds.get(key, ()), start, home) for key, value in options.items()}
 
 
-def _kinds(settings: type[Any]) -> dict[str, tuple[Any, ...]]:
-    """Return the keys of a provider's settings, each with the types that it may have."""
-    if not attrs.has(settings):
-        return {}
-    return {
-        key_of(field.name): (Path,) if field.metadata.get("path") else _flat(field.type)
-        for field in attrs.fields(attrs.resolve_types(settings))
-    }
-
-
 def _flat(kind: Any) -> tuple[Any, ...]:
-    """Return what ``A | tuple[B, ...] | None`` is made of."""
+    """Return the types in a type such as ``A | tuple[B, ...] | None``."""
     parts = get_args(kind)
     return tuple(one for part in parts for one in _flat(part)) if parts else (kind,)
 

@@ -1,11 +1,16 @@
-"""Brings one instance up to the control calls that are wanted, one after the other."""
+"""Send control calls to one instance: the wanted ones, and unloads before its stop.
+
+Each call has its own connection, since Triton waits for open connections when it exits.
+"""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
-from tarn.control.http1 import Reply, connect, request
-from tarn.control.port_watcher import CancellableWait, ProbeFailure, attempt
-from tarn.domain import Endpoint, ModelState
+import attrs
+
+from tarn.control.http1 import Reply, request
+from tarn.control.port_watcher import CancellableWait, ProbeFailure, ask_once
+from tarn.domain import Endpoint, Known, ModelState, Sample, Unknown
 from tarn.domain.control_calls import (
     CallKind,
     CallProgress,
@@ -14,30 +19,29 @@ from tarn.domain.control_calls import (
     next_call,
 )
 from tarn.interfaces import Clock
-from tarn.triton.control import failure_in, question
+from tarn.triton.control import MOST_BYTES, failure_in, parse_index, path, question
 from tarn.triton.restricted import Keys
 
-__all__ = ["ControlCaller"]
+__all__ = ["ControlCaller", "Unloading"]
 
+# Time limit of all calls but a load, which Triton answers only when the model is READY.
 SETTINGS_WITHIN_S = 10.0
-"""For everything but a load, which Triton answers only when the model is READY."""
+# Pause after a call that this machine could not send.
 LACK_PAUSE_S = 5.0
-"""After a call that this machine could not send."""
 
 
 class ControlCaller:
-    """Sends one instance what it lacks; on the scraper's loop.
+    """Sends one instance the wanted calls that it lacks; on the scraper's loop.
 
-    A call that is refused, or brings no answer, is sent again after a pause, a few times. Each has
-    a connection of its own: one that is kept would hold Triton's exit.
+    A call that is refused or not answered is sent again after a pause, a few times.
 
     Args:
-        endpoint: Where.
-        keys: What opens Triton's restricted parts.
-        load_within_s: For one load.
+        endpoint: The instance's Triton.
+        keys: Keys of Triton's restricted parts.
+        load_within_s: Time limit of one load.
         clock: Monotonic seconds.
-        progress: What it has had already.
-        told: Hears of each step.
+        progress: The calls that the instance has had already.
+        told: Called with the progress after each step.
     """
 
     def __init__(  # noqa: PLR0913 (all by keyword)
@@ -59,14 +63,14 @@ class ControlCaller:
         self._alarm = CancellableWait()
 
     def want(self, wanted: WantedCalls) -> None:
-        """Take *wanted* as what it must have had; `NO_CALLS`: nothing more is sent."""
+        """Send the calls in *wanted* from now on; `NO_CALLS`: send nothing more."""
         self._paused = not wanted.number
         if wanted.number and wanted is not self._wanted:
             self._wanted = wanted
         self._alarm.ring()
 
     def seen(self, models: tuple[ModelState, ...]) -> None:
-        """Hear that it is live, and itself; nothing is sent before the first time."""
+        """Note that the instance answers, with *models*; nothing is sent before the first time."""
         self._ready = frozenset(model.name for model in models if model.state == "READY")
         if not self._live:
             self._live = True
@@ -74,11 +78,11 @@ class ControlCaller:
             self._alarm.ring()
 
     def lost(self) -> None:
-        """Hear that it does not answer: nothing is sent until it is seen again."""
+        """Note that the instance does not answer; nothing is sent until it does."""
         self._live = False
 
     async def run(self) -> None:
-        """Send what is lacking until cancelled."""
+        """Send the lacking calls until cancelled."""
         loop = asyncio.get_running_loop()
         while True:
             call, wait_s = None, None
@@ -94,10 +98,15 @@ class ControlCaller:
     async def _do(self, call: ControlCall) -> None:
         wanted = self._wanted
         if call.plain and call.number <= self.progress.born and call.model in self._ready:
-            self._tell(self.progress.did(call.number, wanted))  # its start read the same
+            self._tell(self.progress.did(call.number, wanted))  # its start has loaded the same
             return
         self._tell(self.progress.sent(call.number))
-        answer = await self._ask(call)
+        where, part, body = question(call)
+        headers = self._keys.of(part)
+        asked = request("POST", where, self._endpoint.http, body=body, headers=headers)
+        load = call.kind is CallKind.LOAD
+        within_s = self._load_within_s if load else SETTINGS_WITHIN_S
+        answer = await ask_once(self._endpoint, asked, within_s)
         now_s, wanted = self._clock.now_s(), self._wanted
         match answer:
             case Reply(status=200):
@@ -116,22 +125,69 @@ class ControlCaller:
             self.progress = progress
             self._told(progress)
 
-    async def _ask(self, call: ControlCall) -> Reply | ProbeFailure:
-        """Return the answer, or why there was none."""
-        endpoint = self._endpoint
-        replies: list[Reply] = []
-        path, part, body = question(call)
-        headers = self._keys.of(part)
-        asked = request("POST", path, endpoint.http, body=body, headers=headers)
 
-        async def ask() -> None:
-            connection = await connect(endpoint.host, endpoint.http_port, lambda: None)
-            try:
-                replies.append(await connection.ask(asked))
-            finally:
-                connection.close()
+# Time limit of one request; Triton answers at once, a starved machine later.
+TIMEOUT_S = 5.0
+LOOK_EVERY_S = 0.1
+# Pause after a request that was not answered.
+AGAIN_S = 1.0
+_INDEX = "/v2/repository/index"
+_OK = 200
 
-        load = call.kind is CallKind.LOAD
-        within_s = self._load_within_s if load else SETTINGS_WITHIN_S
-        failure = await attempt(endpoint.http, within_s, ask())
-        return replies[0] if failure is None else failure
+
+@attrs.frozen
+class Unloading:
+    """Unloads every model of one Triton, one after the other; on the scraper's loop.
+
+    Triton unloads a model only after its last request, so this proves that all have ended.
+    """
+
+    endpoint: Endpoint
+    headers: tuple[tuple[str, str], ...]
+    """The key of Triton's control API, if that is restricted."""
+    first: Callable[[Iterable[str]], str]
+    """Returns which of the given models to unload next."""
+    said: Callable[[Sample[bool]], None]
+    """Called with Known(False) while models are left, then with Known(True) when none is, or with
+    Unknown if Triton refuses."""
+
+    async def run(self) -> None:
+        """Unload until no model is left, or Triton refuses; unanswered requests are repeated."""
+        self.said(Known(value=False))
+        while True:
+            reply = await self._ask(_INDEX)
+            if reply is None:
+                await asyncio.sleep(AGAIN_S)
+                continue
+            if (last := await self._step(reply)) is not None:
+                self.said(last)
+                return
+            await asyncio.sleep(LOOK_EVERY_S)
+
+    async def _step(self, index: Reply) -> Sample[bool] | None:
+        """Unload the next model if none is unloading; return the result if it is final."""
+        if index.status != _OK:
+            return _refusal(_INDEX, index)
+        try:
+            models = parse_index(index.body)
+        except ValueError as error:
+            return Unknown(f"cannot read the repository index: {error}")
+        ready = [m.name for m in models if m.state == "READY"]
+        if any(m.state in ("LOADING", "UNLOADING") for m in models):
+            return None
+        if not ready:
+            return Known(value=True)
+        where = path(self.first(ready))
+        reply = await self._ask(where)
+        return None if reply is None or reply.status == _OK else _refusal(where, reply)
+
+    async def _ask(self, where: str) -> Reply | None:
+        """Return the answer; None if there was none."""
+        asked = request("POST", where, self.endpoint.http, headers=self.headers)
+        reply = await ask_once(self.endpoint, asked, TIMEOUT_S, MOST_BYTES)
+        return reply if isinstance(reply, Reply) else None
+
+
+def _refusal(where: str, reply: Reply) -> Unknown:
+    said = reply.body[:200].decode(errors="replace").strip()
+    return Unknown(f"Triton refused POST {where}: {reply.status} {said}".strip())

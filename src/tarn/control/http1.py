@@ -1,7 +1,7 @@
-"""Just enough HTTP/1.1 to ask a Triton many times a second: one kept connection, one question.
+"""A minimal HTTP/1.1 client for asking Triton often: one kept connection, one request at a time.
 
-A general client costs ten times the CPU for each question. This one knows when its connection
-ends in the moment it does, also between questions: that is how a killed Triton is noticed.
+A general client costs ten times the CPU for each request. This one also notices at once when its
+connection ends between two requests, which shows that a Triton was killed.
 """
 
 import asyncio
@@ -26,41 +26,41 @@ __all__ = [
 ]
 
 LONGEST_BODY = 64 << 20
-"""Bytes; ten times the metrics text of a Triton with thousands of models."""
+"""Most bytes of a body; ten times the metrics text of a Triton with thousands of models."""
 
+# Bytes of status line and headers, and of one chunk's size line.
 LONGEST_HEAD = 64 << 10
-"""Bytes of status line and headers, and of one chunk's size line."""
 
 _NO_BODY = frozenset({204, 304})
 
 
 class MalformedReply(ValueError):  # noqa: N818 (what came, not a fault of ours)
-    """What came is not an HTTP/1.1 reply, or a longer one than allowed."""
+    """The answer is not an HTTP/1.1 reply, or is longer than allowed."""
 
 
 class TooLong(MalformedReply):
-    """The body has more bytes than the question allows."""
+    """The body has more bytes than the caller allows."""
 
 
 class ConnectionEnded(ConnectionError):  # noqa: N818 (a state of affairs)
-    """The connection ended before the answer did."""
+    """The connection ended before the answer was complete."""
 
 
 @attrs.frozen
 class Reply:
-    """One whole answer."""
+    """One complete answer."""
 
     status: int
     body: bytes
     keep: bool = True
-    """Whether the connection may be asked again."""
+    """Whether the connection can be used again."""
 
 
 class ReplyParser:
-    """Puts one reply together from the pieces that come; sans I/O.
+    """Assembles one reply from its pieces; sans I/O.
 
     Raises:
-        Garbage: From `feed` and `eof`; the parser cannot be used afterwards.
+        MalformedReply: From `feed` and `eof`; the parser cannot be used afterwards.
     """
 
     def __init__(self, longest_body: int = LONGEST_BODY) -> None:
@@ -74,7 +74,7 @@ class ReplyParser:
         self._scanned = 0
 
     def feed(self, piece: bytes) -> Reply | None:
-        """Return the reply when *piece* completes it, else None."""
+        """Return the reply if *piece* completes it, else None."""
         self._data += piece
         reply = self._step()
         if reply is not None and self._data:
@@ -82,7 +82,7 @@ class ReplyParser:
         return reply
 
     def eof(self) -> Reply | None:
-        """Return the reply when the end of the stream is what completes it, else None."""
+        """Return the reply if the end of the stream completes it, else None."""
         if self._step == self._until_eof:
             return Reply(self._status, bytes(self._data), keep=False)
         return None
@@ -193,10 +193,10 @@ def request(  # noqa: PLR0913 (the parts of a request)
     content_type: str = "application/json",
     headers: Iterable[tuple[str, str]] = (),
 ) -> bytes:
-    """Return the bytes of one request; *host* is what the ``Host`` header says.
+    """Return the bytes of one request with *host* in its ``Host`` header.
 
     Raises:
-        ValueError: A name or value of *headers* would end its line.
+        ValueError: A name or value of *headers* has a character that would end its line.
     """
     head = f"{method} {path} HTTP/1.1\r\nHost: {host}\r\n"
     for name, value in headers:
@@ -209,7 +209,7 @@ def request(  # noqa: PLR0913 (the parts of a request)
 
 
 class ProbeConnection(asyncio.Protocol):
-    """One connection to one server: ask, get the answer, ask again.
+    """One connection to one server, for one request after the other.
 
     Args:
         lost: Called on the loop when an idle connection ends; not after `close`.
@@ -224,14 +224,14 @@ class ProbeConnection(asyncio.Protocol):
         self.usable = False
 
     async def ask(self, question: bytes, longest_body: int = LONGEST_BODY) -> Reply:
-        """Send *question*, one request, and wait for its reply of at most *longest_body* bytes.
+        """Send the request *question*, and return its reply of at most *longest_body* bytes.
 
-        The caller brings the deadline (`asyncio.timeout`); after a time-out or any error the
-        connection is closed, since a late answer would be taken for the next one.
+        The caller sets the deadline (`asyncio.timeout`). A time-out or an error closes the
+        connection.
 
         Raises:
-            Closed: It ended before the answer did.
-            Garbage: What came is not a reply, or too long.
+            ConnectionEnded: The connection ended before the answer was complete.
+            MalformedReply: The answer is not an HTTP reply, or is too long.
         """
         if not self.usable:
             raise ConnectionEnded("the connection is closed")
@@ -241,7 +241,7 @@ class ProbeConnection(asyncio.Protocol):
         try:
             reply = await self._answer
         except BaseException:
-            self.close()
+            self.close()  # a late answer would be taken for that of the next request
             raise
         finally:
             self._answer = None
@@ -250,21 +250,21 @@ class ProbeConnection(asyncio.Protocol):
         return reply
 
     def close(self) -> None:
-        """End it at once; idempotent."""
+        """Close the connection at once; idempotent."""
         self.usable = False
-        self._lost = _nothing
+        self._lost = lambda: None  # the caller knows of this end
         self._transport.abort()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin; for asyncio."""
+        """Keep *transport*; called by asyncio."""
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
         self.usable = True
 
     def data_received(self, data: bytes) -> None:
-        """Take a piece of the answer; for asyncio."""
+        """Take a piece of the answer; called by asyncio."""
         if self._answer is None or self._answer.done():
-            self.connection_lost(None)  # an answer that nobody asked for
+            self.connection_lost(None)  # data without a request
             return
         try:
             reply = self._parser.feed(data)
@@ -275,7 +275,7 @@ class ProbeConnection(asyncio.Protocol):
                 self._answer.set_result(reply)
 
     def eof_received(self) -> bool:
-        """Take the end of the stream; for asyncio. False: close our side too."""
+        """Take the end of the stream; called by asyncio. False: close our side, too."""
         if self._answer is not None and not self._answer.done():
             reply = self._parser.eof()
             if reply is not None:
@@ -283,7 +283,7 @@ class ProbeConnection(asyncio.Protocol):
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Take the end of the connection; for asyncio."""
+        """Take the end of the connection; called by asyncio."""
         was_usable, self.usable = self.usable, False
         self._transport.abort()
         if self._answer is not None and not self._answer.done():
@@ -294,12 +294,8 @@ class ProbeConnection(asyncio.Protocol):
             self._lost()
 
 
-def _nothing() -> None:
-    """Take no notice of an end that was asked for."""
-
-
 async def connect(host: str, port: int, lost: Callable[[], None]) -> ProbeConnection:
-    """Open a connection to the first address of *host* that takes it; the caller has the deadline.
+    """Connect to the first address of *host* that accepts; the caller sets the deadline.
 
     Raises:
         ConnectionRefusedError: Nothing listens, at any address.
@@ -316,7 +312,7 @@ async def connect(host: str, port: int, lost: Callable[[], None]) -> ProbeConnec
             errors.append(error)
         else:
             return connection
-    # what we lacked ourselves is told first, and a refusal, which would be certain, last
+    # A lack of our own comes first. A refusal, which would count as certain, comes last.
     errors.sort(key=lambda e: (not shortage(e), isinstance(e, ConnectionRefusedError)))
     raise errors[0]
 

@@ -1,15 +1,15 @@
-"""What a master launches its instances with, from the files that it was brought."""
+"""Read what a master launches its instances with, from the files in its directory."""
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
 
 from tarn import config
 from tarn.control.warmup import WarmupRequest
 from tarn.domain import ClusterSpec, Launch, Secret
-from tarn.domain.master_files import SECRETS, STAGED, TEST_REQUESTS, TRITON_SECRET
 from tarn.domain.spec import NO_TEST
 from tarn.errors import ConfigError, LaunchError
+from tarn.plain.master_files import SECRETS, STAGED, TEST_REQUESTS, TRITON_SECRET
+from tarn.triton.response_cache import is_configured
 from tarn.triton.test_files import parse
 from tarn.triton.test_requests import WARM_UP, TestRequest
 from tarn.triton.test_sources import KnownTests
@@ -18,22 +18,25 @@ __all__ = ["launch_in", "tests_in", "warmup_in"]
 
 
 def launch_in(directory: Path, spec: ClusterSpec) -> Launch:
-    """Return what instances of *spec* run, whose master has its files in *directory*.
+    """Return the launch of instances of *spec*; the master has its files in *directory*.
 
     Raises:
         OSError: A file is missing, or cannot be read.
-        ValueError: One does not hold what a client writes.
-        LaunchError: Parts of Triton's API are to be restricted, and what their keys are derived
-            from is missing: better no instance than one that anybody may empty.
+        ValueError: A file does not have the content that a client writes.
+        LaunchError: Parts of Triton's API are to be restricted, and the secret for their keys is
+            missing.
     """
     staged = json.loads((directory / STAGED).read_bytes())
+    secrets = directory / SECRETS
+    values = json.loads(secrets.read_bytes()) if secrets.exists() else {}
     return Launch(
         spec.models,
         spec.triton,
         spec.instance,
         staged["location"],
         config.spec_hash(spec),
-        _secrets(directory / SECRETS),
+        {variable: Secret(value) for variable, value in values.items()},
+        # Without the secret no instance may start: anybody could unload the models of one.
         _keys(directory / TRITON_SECRET) if spec.triton.restricted else None,
     )
 
@@ -57,11 +60,11 @@ def warmup_in(spec: ClusterSpec, repository: str) -> tuple[WarmupRequest, ...]:
 
 
 def tests_in(directory: Path, spec: ClusterSpec, warmup: tuple[WarmupRequest, ...]) -> KnownTests:
-    """Return the test requests of *spec*: those of the file that was brought, then *warmup*'s.
+    """Return the test requests of *spec*: those of its file, then those of *warmup*.
 
     Raises:
         OSError: The file is missing, or cannot be read.
-        ConfigError: It does not hold what a client brings.
+        ConfigError: The file does not hold valid test requests.
     """
     if spec.instance.test_request == NO_TEST:
         return KnownTests(off=True)
@@ -72,18 +75,13 @@ def tests_in(directory: Path, spec: ClusterSpec, warmup: tuple[WarmupRequest, ..
         if flaws:
             found = f"{flaws[0].where} {flaws[0].found}".strip()
             raise ConfigError(found, code="TARN-2013", where=str(path), right=flaws[0].right)
-    warm = (TestRequest(_model_of(one), one.body, source=WARM_UP) for one in warmup)
-    return KnownTests((*written, *warm))
-
-
-def _model_of(warm: WarmupRequest) -> str:
-    return warm.path.removeprefix("/v2/models/").removesuffix("/infer")
-
-
-def _secrets(path: Path) -> Mapping[str, Secret]:
-    """Return what instances get besides the spec, by variable."""
-    values = json.loads(path.read_bytes()) if path.exists() else {}
-    return {variable: Secret(value) for variable, value in values.items()}
+    warm = (
+        TestRequest(
+            one.path.removeprefix("/v2/models/").removesuffix("/infer"), one.body, source=WARM_UP
+        )
+        for one in warmup
+    )
+    return KnownTests((*written, *warm), cached=is_configured(spec.triton))
 
 
 def _keys(path: Path) -> Secret:

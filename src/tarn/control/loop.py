@@ -1,16 +1,15 @@
-"""The control thread: fold facts, decide, post wishes, publish a snapshot. No I/O of its own."""
+"""The control thread: fold facts, decide, post wishes, publish a snapshot. It does no I/O."""
 
+import enum
 import logging
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import attrs
 
-from tarn.control.announcer import Announcer
-from tarn.control.build_snapshot import SnapshotInputs, build_snapshot
-from tarn.control.inbox import Inbox, Request
+from tarn.control.affinity import AffinityRunner
+from tarn.control.discoveries import Publishers
 from tarn.control.issues import (
-    Issue,
     of_calls,
     of_fleet,
     of_journal,
@@ -19,18 +18,12 @@ from tarn.control.issues import (
     of_saver,
     of_worker,
 )
-from tarn.control.journal import Journal
-from tarn.control.mailbox import Worker
-from tarn.control.measures import Measures
+from tarn.control.journal import Announcer, Journal
+from tarn.control.mailbox import Inbox, Request, Worker
 from tarn.control.policy import PolicyRunner
 from tarn.control.probe import ProbeTarget
-from tarn.control.publishers import Publishers
 from tarn.control.pulse import Pulse, WallClock
-from tarn.control.result import ControlResult
-from tarn.control.scrape import Scraper
-from tarn.control.scrape_targets import SentRequests, scrape_targets, tests_now
-from tarn.control.signal_status import signal_status
-from tarn.control.snapshot import Board
+from tarn.control.scrape import Scraper, SentRequests, scrape_targets, tests_now
 from tarn.control.state import Saver
 from tarn.control.warmup import WarmupRequest
 from tarn.domain import (
@@ -38,36 +31,58 @@ from tarn.domain import (
     Demand,
     DiscoveryView,
     Done,
+    Fact,
     InstanceState,
+    Issue,
     Launch,
     Reading,
     Resume,
     RuntimeWish,
 )
 from tarn.domain.apply_command import apply_command
+from tarn.domain.events import EventNote
 from tarn.domain.fleet import Fleet, Rules
 from tarn.domain.memory import saved
+from tarn.domain.model_totals import ModelTotalsHistory
 from tarn.domain.signals import Signals, SignalSelection, fleet_view
-from tarn.domain.tick import Observation, tick
-from tarn.domain.wishes import runtime_wish
+from tarn.domain.tally import Tally
+from tarn.domain.tick import Observation, runtime_wish, tick
 from tarn.errors import PluginError, RefusedError, Superseded, TarnError
 from tarn.interfaces import Clock, Discovery, Runtime
 from tarn.log import RepeatCounter, place_of
+from tarn.read.snapshot import Board, SnapshotInputs, build_snapshot, signal_status
 
 __all__ = ["LATE_S", "STALE_LOOKS", "Control", "ControlDependencies", "ControlResult"]
+
 
 log = logging.getLogger(__name__)
 
 LATE_S = 5.0
-"""A tick this much after it was due means that this process was stopped or starved."""
+"""A tick that is this late means that the process was stopped or starved."""
 STALE_LOOKS = 2
-"""A signal is unknown when an instance missed so many looks, and `LATE_S` more."""
+"""A signal is unknown when an instance missed this many looks, and `LATE_S` more."""
+# The least time between two ticks, unless the thread is woken.
 LEAST_REST_S = 0.005
-"""Between two ticks, when nobody wakes the thread."""
+# The pause after a tick that raised, even if the thread is woken: the next one may raise, too.
 RAISED_REST_S = 0.25
-"""After a tick that raised, whoever wakes the thread: the next one will mostly raise, too."""
+# An unchanged wish is posted again after this time: the runtime may have lost a request.
 REPEAT_S = 10.0
-"""An unchanged wish is posted again after this: what was asked may have been lost."""
+# An answer waits so long for the state that it promises to be saved: less than the API waits for
+# the answer.
+CONFIRM_WITHIN_S = 2.0
+
+
+class ControlResult(enum.StrEnum):
+    """How the work of a control thread ended."""
+
+    LEFT = "left"
+    """Asked to leave: the fleet stays."""
+    ENDED = "ended"
+    """The cluster was ended, and none of its instances run."""
+    SUPERSEDED = "superseded"
+    """A newer master runs: this one changed nothing."""
+    FAILED = "failed"
+    """The runtime ended with an error: the fleet stays for the next master."""
 
 
 @attrs.frozen
@@ -79,21 +94,65 @@ class ControlDependencies:
     discoveries: Mapping[str, Discovery]
     scraper: Scraper
     policy: PolicyRunner
+    affinity: AffinityRunner
     saver: Saver
     announcer: Announcer
     inbox: Inbox
     board: Board
     wake: threading.Event
     over: Callable[[], None]
-    """Told, on the control thread, that its work has ended."""
+    """Called on the control thread when its work has ended."""
     kept: SignalSelection = attrs.field(factory=SignalSelection)
-    """What the policy reads besides the signals that are always there."""
+    """The signals that the policy reads, and what is kept for them."""
     journal: Journal | None = None
-    """Writes down what happens; None: nobody does."""
+    """Writes events down; None: they are not written."""
     pulse: Pulse = attrs.field(factory=Pulse)
-    """Beats with each tick that went through."""
+    """Beats with each tick that succeeded."""
     lasting: tuple[Issue, ...] = ()
-    """What was wrong from the beginning, and stays so."""
+    """Issues that existed when the master started, and stay."""
+
+
+class Measures:
+    """Keeps the tally and the totals of models between steps. Control thread only."""
+
+    def __init__(self, fleet: Fleet, scraper: Scraper, clock: Clock) -> None:
+        self._counted = fleet
+        self._scraper, self._clock = scraper, clock
+        self.tally = Tally(clock.at())
+        self.models = ModelTotalsHistory()
+
+    def count(self, fleet: Fleet, facts: tuple[Fact, ...], now_s: float, *, late: bool) -> None:
+        """Count what changed since the last fleet; *facts* say how instances ended."""
+        before, self._counted = self._counted, fleet
+        self.tally = self.tally.counted(before, fleet, facts, now_s)
+        if late:
+            self.tally = self.tally.was_late()
+
+    def look(self, now_s: float) -> None:
+        """Take the totals of models, once a second."""
+        if self.models.due(now_s):
+            self.models = self.models.looked(now_s, *self._scraper.model_totals())
+
+    def ticked(self, began_s: float) -> None:
+        """Count the duration of the step that began at *began_s*."""
+        self.tally = self.tally.ticked(self._clock.now_s() - began_s)
+
+
+@attrs.frozen
+class _Unconfirmed:
+    """A command that was carried out, and whose state is not saved yet."""
+
+    request: Request
+    done: Done
+    until_s: float
+
+    def reply(self, *, saved: bool) -> None:
+        """Answer; *saved* says whether a new master would know the command."""
+        done = self.done
+        if not saved:
+            lost = "not saved yet: a master that starts now does not know it"
+            done = attrs.evolve(done, message=f"{done.message} ({lost})")
+        self.request.reply(done)
 
 
 class Control:
@@ -109,8 +168,8 @@ class Control:
     ) -> None:
         self._fleet = fleet
         former = tuple(e for e in fleet.events if e.epoch != str(fleet.epoch))
+        # The fleet as plugins know it; recovered instances are announced to them, too.
         self._told = attrs.evolve(fleet, events=former, instances=())
-        """As plugins know it: they are told of what was recovered, too."""
         self._rules = rules
         self._launch = launch
         self._warmup = warmup
@@ -133,7 +192,9 @@ class Control:
         self._measures = Measures(fleet, dependencies.scraper, clock)
         self._errors = 0
         self._repeats = RepeatCounter()
-        self._troubles: frozenset[tuple[str, str]] = frozenset()
+        # Code and subject of each issue to the wall second at which it began.
+        self._since: Mapping[tuple[str, str], float] = {}
+        self._unconfirmed: list[_Unconfirmed] = []
         self._leaving = threading.Event()
         self.outcome = ControlResult.LEFT
         self._thread = threading.Thread(target=self._run, name="control", daemon=True)
@@ -143,12 +204,12 @@ class Control:
         self._thread.start()
 
     def leave(self) -> None:
-        """Ask the thread to leave the fleet as it is; any thread, returns at once."""
+        """Ask the thread to end and leave the fleet as it is; any thread, returns at once."""
         self._leaving.set()
         self._dependencies.wake.set()
 
     def wait(self, timeout_s: float | None = None) -> bool:
-        """Wait for the end of the work; True when it ended."""
+        """Wait for the thread to end; return whether it has."""
         self._thread.join(timeout_s)
         return not self._thread.is_alive()
 
@@ -167,14 +228,15 @@ class Control:
                     self._leaving.wait(RAISED_REST_S)
                 else:
                     self._dependencies.pulse.beat()
-                rest_s = self._due_s - self._dependencies.clock.now_s()
+                due_s = min([self._due_s, *(one.until_s for one in self._unconfirmed)])
+                rest_s = due_s - self._dependencies.clock.now_s()
                 self._dependencies.wake.wait(min(interval_s, max(LEAST_REST_S, rest_s)))
             self._close()
         finally:
             self._dependencies.over()
 
     def _guarded_step(self) -> ControlResult | None:
-        """One step; whatever it raises is counted, and survived."""
+        """Do one step; an exception is counted, and the thread goes on."""
         try:
             return self._step()
         except Superseded:
@@ -184,7 +246,7 @@ class Control:
             return None
 
     def _survive(self, error: Exception) -> None:
-        """Count *error*; an event tells of it once a minute, and so does the log by itself."""
+        """Count *error*, log it, and make an event of it at most once a minute."""
         self._errors += 1
         log.error("a tick raised", exc_info=error)
         now_s, at = self._dependencies.clock.now_s(), self._dependencies.clock.at()
@@ -213,11 +275,12 @@ class Control:
         try:
             if not fenced:
                 self._act(readings, now_s, at, asking=asking)
+                # also when deciding raised: commands are kept whatever becomes of this tick
+                near.saver.save(saved(self._fleet, self._past_s))
             self._publish(readings, now_s, at, fenced=fenced)
             self._announce()
         finally:
-            for request, answer in answers:
-                request.reply(answer)
+            self._reply(answers, now_s)
             self._measures.ticked(now_s)
         return ControlResult.ENDED if self._fleet.ending and not self._fleet.instances else None
 
@@ -257,14 +320,41 @@ class Control:
             self._dependencies.policy.revive()
         return done
 
+    def _reply(self, answers: list[tuple[Request, Done | Exception]], now_s: float) -> None:
+        """Answer, but keep what is confirmed until it is saved."""
+        # A master can be killed right after its answer: its successor must know the command.
+        for request, answer in answers:
+            lasts = not isinstance(request.command, Acknowledge | Demand)
+            if isinstance(answer, Done) and lasts:
+                until_s = now_s + CONFIRM_WITHIN_S
+                self._unconfirmed.append(_Unconfirmed(request, answer, until_s))
+            else:
+                request.reply(answer)
+        waiting, self._unconfirmed = self._unconfirmed, []
+        for one in waiting:
+            saved = self._dependencies.saver.has(one.done.spec_revision)
+            if saved or now_s >= one.until_s:
+                one.reply(saved=saved)
+            else:
+                self._unconfirmed.append(one)
+
     def _act(
         self, readings: Mapping[str, Reading], now_s: float, at: float, *, asking: bool
     ) -> None:
-        """Decide and post. After a fence the silences are our own, as after a late tick."""
+        """Decide, and post what follows."""
+        # After a fence the silences are the master's own, as after a late tick.
         late = now_s - self._acted_s > LATE_S + self._rules.spec.scaling.interval_s
         self._acted_s = now_s
         try:
-            seen = self._look(readings, now_s, at, late=late)
+            seen = Observation(
+                now_s,
+                at,
+                self._dependencies.runtime.facts(),
+                readings,
+                self._publishers.words(),
+                self._dependencies.policy.answer(),
+                late,
+            )
             self._fleet = tick(self._fleet, seen, self._rules)
             self._measures.count(self._fleet, seen.facts, now_s, late=late)
             if asking:
@@ -282,22 +372,8 @@ class Control:
         view = fleet_view(self._fleet, self._rules, self._signals, now_s, at)
         self._dependencies.policy.ask(view, self._signals.samples)
 
-    def _look(
-        self, readings: Mapping[str, Reading], now_s: float, at: float, *, late: bool
-    ) -> Observation:
-        return Observation(
-            now_s,
-            at,
-            self._dependencies.runtime.facts(),
-            readings,
-            self._publishers.words(),
-            self._dependencies.policy.answer(),
-            late,
-        )
-
     def _post(self, readings: Mapping[str, Reading], now_s: float) -> None:
         near = self._dependencies
-        near.saver.save(saved(self._fleet, self._past_s))
         self._post_wish(now_s)
         view = self._fleet.view
         if view is not self._view:
@@ -312,7 +388,7 @@ class Control:
             near.scraper.watch(targets)
 
     def _post_wish(self, now_s: float) -> None:
-        """Post what should run when it changed, and again after a while: an ask may be lost."""
+        """Post which instances should run: when that changed, and every `REPEAT_S`."""
         fleet, old = self._fleet, self._wish
         wish = runtime_wish(fleet, (self._launch,), self._dependencies.saver.below)
         if old is not None and (wish.want, wish.stop) == (old.want, old.stop):
@@ -329,76 +405,85 @@ class Control:
         self, readings: Mapping[str, Reading], now_s: float, at: float, *, fenced: bool
     ) -> None:
         self._measures.look(now_s)
-        troubles = tuple(self._find_troubles(readings, now_s, at, fenced=fenced))
-        self._note(troubles, at)
+        near = self._dependencies
+        told = map(self._of_runtime, near.runtime.warnings())
+        issues = (*self._begun(self._find_issues(readings, now_s, at, fenced=fenced), at), *told)
         around = SnapshotInputs(
             now_s=now_s,
             at=at,
             stale=fenced,
             readings=readings,
-            faults=tuple(t.fault for t in troubles if t.fault),
-            warnings=(
-                *self._dependencies.runtime.warnings(),
-                *(t.warning for t in troubles if t.warning),
-            ),
-            troubles=tuple((t.code, t.subject, t.said) for t in troubles),
+            issues=issues,
             tally=self._measures.tally,
             models=self._measures.models,
             failing=self._publishers.failing(),
-            wish=self._dependencies.policy.answer(),
+            wish=near.policy.answer(),
+            affinity=near.affinity.status(near.scraper.traits(), readings),
             signals=signal_status(
                 self._signals.history,
-                self._dependencies.policy.signals(),
-                self._dependencies.kept,
+                near.policy.signals(),
+                near.kept,
                 len(self._fleet.of(InstanceState.READY)),
             ),
         )
-        old = self._dependencies.board.current
-        self._dependencies.board.publish(build_snapshot(self._fleet, self._rules, around, old))
+        old = near.board.current
+        near.board.publish(build_snapshot(self._fleet, self._rules, around, old))
 
     def _workers(self) -> "tuple[Worker[RuntimeWish] | Worker[DiscoveryView], ...]":
         return (self._runtime, *self._publishers.workers)
 
-    def _find_troubles(
+    def _find_issues(
         self, readings: Mapping[str, Reading], now_s: float, at: float, *, fenced: bool
     ) -> Iterator[Issue]:
         near, name = self._dependencies, self._fleet.name
         if fenced:
-            fault = "the master has lost contact with its runtime and does not act"
-            yield Issue(fault, "", "TARN-1008", name)
+            found = "the master has lost contact with its runtime and does not act"
+            yield Issue(name, found, code="TARN-1008", public=found)
         yield from near.lasting
         yield from of_policy(near.policy.failure(), name)
         yield from of_saver(near.saver, name)
         if self._errors:
-            fault = f"{self._errors} ticks raised; see the master's log"
-            yield Issue(fault, "", "TARN-1013", name, noted=True)
+            found = f"{self._errors} ticks raised; see the master's log"
+            yield Issue(name, found, code="TARN-1013", public=found, noted=True)
         if near.announcer.lost:
-            yield Issue(f"{near.announcer.lost} announcements to plugins were lost")
+            found = f"{near.announcer.lost} announcements to plugins were lost"
+            yield Issue(name, found, public=found)
         if near.journal is not None:
             yield from of_journal(near.journal, name)
         yield from of_worker(self._runtime, "TARN-3000")
-        yield from self._publishers.troubles()
+        yield from of_worker(near.affinity.worker, "TARN-1304")
+        yield from self._publishers.issues()
         yield from of_fleet(self._fleet, self._rules, now_s)
         yield from of_readings(self._fleet, readings)
         yield from of_calls(self._fleet, at)
 
-    def _note(self, troubles: tuple[Issue, ...], at: float) -> None:
-        """Note each trouble when it begins, and not while it lasts."""
-        ours = [t for t in troubles if t.code and not t.noted]
-        fresh = [t for t in ours if (t.code, t.subject) not in self._troubles]
-        self._troubles = frozenset((t.code, t.subject) for t in ours)
-        entries = [(t.code, t.subject, t.said) for t in fresh]
-        self._fleet = self._fleet.notes(at, entries)
+    def _begun(self, found: Iterable[Issue], at: float) -> tuple[Issue, ...]:
+        """Return the issues with their beginning, and make an event of each new one."""
+        before, issues = self._since, tuple(found)
+        self._since = {(i.code, i.subject): before.get((i.code, i.subject), at) for i in issues}
+        fresh = [
+            EventNote(i.code, i.subject, i.found, i.models)
+            for i in issues
+            if i.code and not i.noted and (i.code, i.subject) not in before
+        ]
+        self._fleet = self._fleet.notes(at, fresh)
+        return tuple(attrs.evolve(i, since=self._since[i.code, i.subject]) for i in issues)
+
+    def _of_runtime(self, told: Issue | str) -> Issue:
+        use = self._rules.spec.runtime.use
+        if isinstance(told, str):
+            return Issue(use, told, source=use)
+        return attrs.evolve(told, subject=told.subject or use, source=use)
 
     def _announce(self) -> None:
-        """Tell plugins and the journal what is new since they were told last."""
+        """Pass what is new to plugins and the journal."""
         before, self._told = self._told, self._fleet
         self._dependencies.announcer.tell(before, self._fleet)
         if self._dependencies.journal is not None:
             self._dependencies.journal.tell(before.events, self._fleet.events)
 
     def _close(self) -> None:
-        """Leave: the last state is saved, nothing is stopped; ended: nothing stays."""
+        """End the workers; if the fleet stays, save the last state first."""
         near = self._dependencies
         left = self.outcome in {ControlResult.LEFT, ControlResult.FAILED}
         ended = self.outcome is ControlResult.ENDED
@@ -410,5 +495,8 @@ class Control:
         for request in near.inbox.drain():
             request.reply(RefusedError("the master is leaving", next_step="Try again"))
         near.saver.close(0.15, finish=left)
+        for one in self._unconfirmed:
+            # the end of a cluster is not saved, and needs no successor
+            one.reply(saved=ended or near.saver.has(one.done.spec_revision))
         self._runtime.close(5.0 if ended else 0.05)
         self._publishers.close(ended=ended, superseded=self.outcome is ControlResult.SUPERSEDED)

@@ -1,4 +1,4 @@
-"""One port of one instance, looked at again and again over one kept connection."""
+"""Look at one port of one instance again and again, over one kept connection."""
 
 import asyncio
 import math
@@ -17,12 +17,13 @@ from tarn.control.http1 import (
     connect,
 )
 from tarn.descriptors import shortage
-from tarn.domain.address import host_port
+from tarn.domain import Endpoint
+from tarn.domain.endpoint import host_port
 
-__all__ = ["CancellableWait", "PortWatcher", "ProbeFailure", "ProbeSchedule", "attempt"]
+__all__ = ["CancellableWait", "PortWatcher", "ProbeFailure", "ProbeSchedule", "ask_once"]
 
+# Errors of the resolver when it could not ask; a name that does not exist is another error.
 _NAME_SERVICE = frozenset({socket.EAI_AGAIN, socket.EAI_MEMORY, socket.EAI_SYSTEM})
-"""What the resolver says when it could not ask, as against a name that does not exist."""
 
 
 @attrs.frozen
@@ -34,7 +35,7 @@ class ProbeSchedule:
     timeout_s: float
     """For one look: connect, ask, answer."""
     phase_s: float = 0.0
-    """Where in the interval; spreads a thousand lines over it."""
+    """Moment within the interval; it spreads the looks at a thousand ports over the interval."""
 
     def next_s(self, now_s: float) -> float:
         """Return the next moment to look, at least a quarter of an interval away."""
@@ -44,29 +45,29 @@ class ProbeSchedule:
 
 @attrs.frozen
 class ProbeFailure:
-    """Why a look brought nothing."""
+    """Why a look failed."""
 
     reason: str
     gone: bool = False
     """It is certain that nothing serves there any more."""
     own: bool = False
-    """We lacked something of our own, so it says nothing about who was asked."""
+    """The master itself lacked something, so the failure proves nothing about the instance."""
 
 
 class CancellableWait:
-    """A wait that can be cut short; rings on the loop's thread only."""
+    """A wait that `ring` can end early; on the loop's thread only."""
 
     def __init__(self) -> None:
         self._waiter: asyncio.Future[None] | None = None
         self._rung = False
 
     def ring(self) -> None:
-        """End the wait of now, or else the next one at once."""
+        """End the present wait, or else the next one."""
         self._rung = True
         self._end()
 
     async def wait_until(self, when_s: float) -> bool:
-        """Wait until the loop's clock shows *when_s*; True when it rang before."""
+        """Wait until *when_s* on the loop's clock; return whether it was ended early."""
         if not self._rung:
             loop = asyncio.get_running_loop()
             self._waiter = loop.create_future()
@@ -85,20 +86,20 @@ class CancellableWait:
 
 
 class PortWatcher:
-    """Looks at one port, forever, one look at a time.
+    """Looks at one port until it is cancelled, one look at a time.
 
     Args:
         host: A name or an address.
-        port: Where it listens.
-        pace: How often.
-        look: Asks what it wants to know with `PortWatcher.ask`; its own errors end `run`.
-        failed: Hears why a look brought nothing.
-        lost: Hears that the idle connection ended; the next look comes at once, but only once in
-            an interval: some servers close after each answer.
-        renew_after: Looks over one connection; 0: any number. A Triton that got SIGTERM goes on
-            answering old connections while it closes new ones: who never opens one never knows.
-            Where we lack what a new one takes, the old one is kept.
+        port: The port.
+        pace: How often to look.
+        look: Does one look with `PortWatcher.ask`; its own errors end `run`.
+        failed: Called with the reason when a look failed.
+        lost: Called when the idle connection ended.
+        renew_after: Looks over one connection before a new one is opened; 0: any number.
     """
+
+    # A Triton that got SIGTERM goes on answering old connections while it closes new ones, so only
+    # a new connection shows that it is ending.
 
     def __init__(  # noqa: PLR0913 (all by keyword)
         self,
@@ -117,10 +118,10 @@ class PortWatcher:
         self._connection: ProbeConnection | None = None
         self.alarm = CancellableWait()
         self.lack = ""
-        """What we lacked when the kept connection was to be renewed; empty when nothing."""
+        """What the master lacked when it was to open a new connection; empty: nothing."""
 
     async def run(self) -> None:
-        """Look until cancelled; the connection is closed then."""
+        """Look until cancelled, then close the connection."""
         loop = asyncio.get_running_loop()
         hurried = False
         try:
@@ -128,6 +129,8 @@ class PortWatcher:
                 await self._once()
                 due_s = self._pace.next_s(loop.time())
                 rung = await self.alarm.wait_until(due_s)
+                # An early look comes only once in an interval: some servers close the connection
+                # after each answer.
                 if rung and hurried:
                     await asyncio.sleep(max(0.0, due_s - loop.time()))
                 hurried = rung and not hurried
@@ -135,7 +138,7 @@ class PortWatcher:
             self.close()
 
     async def ask(self, question: bytes, longest_body: int = LONGEST_BODY) -> Reply:
-        """Ask over the kept connection; when it has ended meanwhile, over a new one, once."""
+        """Ask over the kept connection, or over a new one if that has ended."""
         if self._due:
             await self._renew()
         kept = self._connection
@@ -148,7 +151,7 @@ class PortWatcher:
         return await self._connection.ask(question, longest_body)
 
     async def _renew(self) -> None:
-        """Open a connection in place of the kept one, which ends only then."""
+        """Open a new connection, then close the kept one; without a new one, keep it."""
         kept, self._due, self.lack = self._connection, False, ""
         if kept is None or not kept.usable:
             return
@@ -163,7 +166,7 @@ class PortWatcher:
             kept.close()
 
     def close(self) -> None:
-        """End the connection; the next question opens a new one."""
+        """Close the connection; the next request opens a new one."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
@@ -188,7 +191,7 @@ async def attempt(where: str, timeout_s: float, work: Awaitable[None]) -> ProbeF
     except ConnectionRefusedError:
         return ProbeFailure(f"connection refused by {where}", gone=True)
     except (ConnectionEnded, ConnectionResetError, BrokenPipeError):
-        # A new connection was taken and closed: so does a Triton that ends.
+        # A Triton that is ending accepts new connections and closes them.
         return ProbeFailure(f"{where} closed the connection without an answer", gone=True)
     except MalformedReply as error:
         what = "answers with" if isinstance(error, TooLong) else "does not speak HTTP:"
@@ -198,8 +201,36 @@ async def attempt(where: str, timeout_s: float, work: Awaitable[None]) -> ProbeF
     return None
 
 
+async def ask_once(
+    endpoint: Endpoint,
+    question: bytes,
+    within_s: float,
+    longest_body: int = LONGEST_BODY,
+    too_long: Reply | None = None,
+) -> Reply | ProbeFailure:
+    """Return the reply to *question* over a connection of its own, or why there is none.
+
+    *too_long* is returned in place of a reply of more than *longest_body* bytes; None: a failure.
+    """
+    replies: list[Reply] = []
+
+    async def ask() -> None:
+        connection = await connect(endpoint.host, endpoint.http_port, lambda: None)
+        try:
+            replies.append(await connection.ask(question, longest_body))
+        except TooLong:
+            if too_long is None:
+                raise
+            replies.append(too_long)
+        finally:
+            connection.close()  # Triton waits for open connections when it exits
+
+    failure = await attempt(endpoint.http, within_s, ask())
+    return replies[0] if failure is None else failure
+
+
 def _unreachable(where: str, error: OSError) -> ProbeFailure:
-    """Return why *where* could not be reached, and whether that was for a lack of our own."""
+    """Return why *where* could not be reached, and whether the master itself lacked something."""
     if isinstance(error, socket.gaierror) and error.errno in _NAME_SERVICE:
         return ProbeFailure("the name service does not answer", own=True)
     lack = shortage(error)

@@ -1,4 +1,4 @@
-"""Everything that is looked at on one instance, put together as one `Reading`."""
+"""Look at one instance: its health, models and metrics, together as one `Reading`."""
 
 import asyncio
 import contextlib
@@ -12,72 +12,75 @@ from urllib.parse import quote
 
 import attrs
 
-from tarn.control.control_caller import ControlCaller
+from tarn.control.affinity import KnownTraits
+from tarn.control.control_caller import ControlCaller, Unloading
 from tarn.control.http1 import MalformedReply, Reply, request
+from tarn.control.model_readiness import ReadinessAsker, answers_for_models
 from tarn.control.port_watcher import PortWatcher, ProbeFailure, ProbeSchedule
 from tarn.control.totals import Totals
-from tarn.control.unloading import Unloading
 from tarn.control.warmup import WarmupRequest, try_out, warm_up
 from tarn.domain import Endpoint, Known, ModelState, Reading, Sample, StubEnded, Unknown
-from tarn.domain.control_calls import NO_CALLS, NO_PROGRESS, CallProgress, WantedCalls
+from tarn.domain.affinity import traits_of
+from tarn.domain.control_calls import NO_CALLS, NO_PROGRESS, CallKind, CallProgress, WantedCalls
+from tarn.domain.counters import COUNTERS, OPTIONAL_COUNTERS, CounterSet, InstanceCounters, summed
 from tarn.domain.outcomes import RequestCounts, TestResult
+from tarn.domain.reading import NOT_READY
 from tarn.interfaces import Clock
 from tarn.triton import exits
 from tarn.triton.activity import Activity, observe
-from tarn.triton.index import MOST_BYTES, parse_index, stubs_ended
+from tarn.triton.control import MOST_BYTES, first, parse_index, stubs_ended
 from tarn.triton.metrics import PIECE, MetricsParser, TritonMetrics, gpu_signals
-from tarn.triton.model_counters import Rows, rows
+from tarn.triton.model_counters import Rows, outcomes, parse_statistics, rows
 from tarn.triton.restricted import NO_KEYS, Keys
-from tarn.triton.statistics import parse_statistics
 from tarn.triton.test_requests import TestRequest
 from tarn.triton.test_sources import KnownTests
-from tarn.triton.unload import first
 
 __all__ = ["Families", "Probe", "ProbeContext", "ProbeTarget"]
 
-KINDS_A_LOOK = 5
-"""Models of which one look asks what they are, so that health is not held up."""
+# Models whose configuration one look asks for; a quarter of the look's time limit counts, too.
+KINDS_A_LOOK = 50
+# The configuration of a model is asked for again after this time, if there was no answer.
 KIND_AGAIN_S = 60.0
-"""After this a model is asked again what it is, where no answer told it."""
+# After this many failed looks at the metrics in a row, the statistics are read.
 UNMEASURED_AFTER = 5
-"""Looks at the metrics in a row that bring nothing, until the statistics are asked for."""
+# Looks over one HTTP connection: a Triton that closes new ones is noticed after at most this many.
 RENEW_AFTER = 5
-"""Looks over one HTTP connection: what keeps new clients out is seen within so many intervals."""
 
+# Most bytes of the answers about health and metadata.
 _MOST_WORD = 1 << 16
-"""Bytes of what a server says of itself."""
+# Parsed indexes that are kept: equal instances answer with the same bytes at every look.
 _INDEXES = 16
-"""Indexes whose models are kept: equal instances answer the same bytes, second after second."""
 _AN_ID = re.compile(r".+-[0-9]{4,}")
 _SIGNALS = tuple(TritonMetrics({}).signals())
+_COUNTED = {**COUNTERS, **OPTIONAL_COUNTERS}
 _LEAVING = Unknown("not asked any more: the instance is leaving")
 
 
 @attrs.frozen
 class ProbeTarget:
-    """What to look at, and what to do there."""
+    """An instance to look at, and the requests to send to it."""
 
     endpoint: Endpoint
     warmup: tuple[WarmupRequest, ...] = ()
     unload: bool = False
-    """True from the moment its last request is to be proven: every model is unloaded."""
+    """Unload every model, to prove that its last request has ended."""
     leaving: bool = False
-    """True from the moment its stop is posted: its HTTP port is let go. A Triton that got SIGTERM
-    waits for each open HTTP connection, idle ones too, until its exit timeout (seen on 2.51: 30 s
-    with our connection held, 3 s without). The metrics port does not count, so it goes on being
-    watched, and tells when the process has ended."""
+    """Its stop was posted: look at its metrics port only, and close the connection to the other."""
+    # A Triton that got SIGTERM waits for each open HTTP connection, idle ones too, until its exit
+    # timeout (seen on 2.51: 30 s with our connection open, 3 s without). It does not wait for the
+    # metrics port, which shows when the process has ended.
     keys: Keys = NO_KEYS
-    """What opens the restricted parts of its API."""
+    """Keys of the restricted parts of its API."""
     fresh: bool = True
-    """It was started under this master: all that its counters say is new."""
+    """It was started under this master, so that all its counts are new."""
     calls: WantedCalls = NO_CALLS
     """The control calls that it must have had; none while it leaves."""
     had: CallProgress = attrs.field(default=NO_PROGRESS, eq=False)
-    """Which of them it had when this target was made."""
+    """The calls that it had had when this target was made."""
     load_within_s: float = 900.0
-    """How long one load may take."""
+    """Time limit of one load."""
     test: TestRequest | None = None
-    """What tries out whether it really fails its users; sent once. None: it is not suspected."""
+    """A test request to send once; None: the instance is not suspected."""
 
 
 @attrs.frozen
@@ -85,26 +88,30 @@ class Families:
     """Families of Triton's metrics to keep besides the usual ones."""
 
     sums: tuple[str, ...] = ()
-    """Those of which the sum is enough."""
+    """Families whose sum is kept."""
     lines: tuple[str, ...] = ()
-    """Those of which every line is kept, as `TritonMetrics.each` names it."""
+    """Families whose every line is kept, under the names of `TritonMetrics.each`."""
 
     @property
     def every(self) -> tuple[str, ...]:
-        """All of them."""
+        """All families."""
         return (*self.sums, *self.lines)
 
 
-class EnsembleRegistry:
-    """Which models are ensembles: equal instances are asked once, until one of them says it."""
+class ModelRegistry:
+    """What the configurations of models say; one instance is asked for all."""
 
     def __init__(self) -> None:
         self.ensembles: set[str] = set()
+        self.pythons: set[str] = set()
+        """Models of the Python back end, which may say themselves whether they are ready."""
+        self.traits = KnownTraits()
+        """For affinity; replaced as a whole, so that any thread may read it."""
         self._known: set[str] = set()
         self._asked_s: dict[str, float] = {}
 
     def unknown(self, models: Iterable[ModelState], now_s: float) -> Iterator[str]:
-        """Yield each READY model that is to be asked now, and note that it is."""
+        """Yield each READY model to ask about now, and note that it is asked about."""
         for name in (model.name for model in models if model.state == "READY"):
             asked_s = self._asked_s.get(name)
             if name in self._known or (asked_s is not None and now_s - asked_s < KIND_AGAIN_S):
@@ -113,45 +120,56 @@ class EnsembleRegistry:
             yield name
 
     def add(self, name: str, reply: Reply) -> dict[str, object]:
-        """Take the configuration of the model *name*, and return it; empty where there is none."""
+        """Take the configuration of the model *name*, and return it; empty if there is none."""
         if reply.status != 200:  # noqa: PLR2004
             return {}
         self._known.add(name)
         self._asked_s.pop(name, None)
-        config = _config(reply)
+        try:
+            said = json.loads(reply.body)
+        except (ValueError, RecursionError):
+            return {}
+        config: dict[str, object] = said if isinstance(said, dict) else {}
         if config.get("platform") == "ensemble":
             self.ensembles.add(name)
+        if config.get("backend") == "python":
+            self.pythons.add(name)
+        models, traits = self.traits.models, traits_of(name, config)
+        if models.get(name) != traits:
+            models = {**models, name: traits}
+        self.traits = KnownTraits(models, frozenset(self._known))
         return config
 
     def forget(self, name: str) -> None:
-        """Ask about the model *name* again: it may have another configuration by now."""
+        """Ask about the model *name* again, since its configuration may have changed."""
         self._known.discard(name)
+        self.traits = attrs.evolve(self.traits, current=frozenset(self._known))
 
 
 @attrs.frozen
 class ProbeContext:
-    """What all probes of one scraper share."""
+    """The objects that all probes of one scraper share."""
 
     clock: Clock
     pace: ProbeSchedule
     families: Families
     changed: Callable[[str], None]
-    """The reading of the instance with this id is new."""
+    """Called with the id of an instance whose reading is new."""
     wake: Callable[[], None]
-    """Something changed that the control thread should not wait for."""
+    """Called when something changed that the control thread should see at once."""
     crashed: Callable[[BaseException], None]
-    """A task ended by an error of ours."""
-    kinds: EnsembleRegistry = attrs.field(factory=EnsembleRegistry)
+    """Called when a task ended with an unexpected error."""
+    kinds: ModelRegistry = attrs.field(factory=ModelRegistry)
     totals: Totals = attrs.field(factory=Totals)
-    """What each model did, over all of them."""
+    """The totals of each model over all instances."""
     tests: KnownTests = attrs.field(factory=KnownTests)
-    """Which test requests there are, and what is known of them."""
+    """The test requests, and what is known about them."""
 
 
 class Probe:
-    """Looks at one instance with two port watchers, one for each port; on the loop's thread only.
+    """Looks at one instance with a port watcher for each port; on the loop's thread only.
 
-    The parts stand for themselves: a metrics port that hangs delays no health, and the other way.
+    The ports are independent: if one of them hangs, that does not delay the other.
     """
 
     _had_calls: CallProgress | None = None
@@ -169,23 +187,26 @@ class Probe:
         self._metrics: dict[str, Sample[float]] = {}
         self._activity: Activity | None = None
         self._rows: Rows | None = None
+        self._counted = InstanceCounters()
+        self._as_read: CounterSet | None = None
         self._outcomes: Mapping[str, RequestCounts] = {}
+        # Looks in a row at the metrics that brought nothing while the instance was live.
         self._unread = 0
-        """Looks in a row at the metrics that brought nothing while the instance was live."""
+        # Why its metrics are not read, and its statistics are asked for instead.
         self._unmeasured = ""
-        """Why its metrics are not read, and its statistics are asked for instead."""
         self._answered_live = False
+        # The server there gave this instance's id, since it was last lost.
         self._itself = False
-        """The server there gave this instance's id, since it was last lost."""
         self._http_s = self._metrics_s = around.clock.now_s()
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._restarts: dict[str, asyncio.TimerHandle] = {}
         self._calling = self._caller()
+        self._readiness, self._asks_models = self._asker(), False
         self._lacks: dict[str, str] = {}  # by line: what we lacked at its newest look
         self._http, self._scrape = self._lines()
 
     def _lines(self) -> tuple[PortWatcher, PortWatcher]:
-        """Return one for health, models and what is sent, and one for metrics."""
+        """Return the watcher of the HTTP port, and that of the metrics port."""
         endpoint, pace = self._target.endpoint, self._around.pace
         http = PortWatcher(
             host=endpoint.host,
@@ -208,7 +229,7 @@ class Probe:
 
     @property
     def target(self) -> ProbeTarget:
-        """What it looks at."""
+        """The instance that it looks at."""
         return self._target
 
     def start(self) -> None:
@@ -218,7 +239,7 @@ class Probe:
         self.set_target(self._target)
 
     def set_target(self, target: ProbeTarget) -> None:
-        """Look at the same place for what *target* says from now on."""
+        """Use *target* from now on; its place is the same."""
         left = target.leaving is not self._target.leaving
         self._target = target
         if left:
@@ -232,11 +253,11 @@ class Probe:
             self._begin("test")
 
     def _leave(self, *, leaving: bool) -> None:
-        """Let the HTTP port go, or take it up again."""
+        """Stop looking at the HTTP port, or begin again."""
         if not leaving:
             self._begin("http")
             return
-        for name in ("http", "warm", "calls", "unload", "test"):
+        for name in ("http", "warm", "calls", "unload", "test", "ready"):
             task = self._tasks.pop(name, None)
             if task is not None:
                 task.cancel()
@@ -247,7 +268,7 @@ class Probe:
         self._around.changed(self._id)
 
     def close(self) -> None:
-        """Stop looking; the connections end at once."""
+        """Stop looking, and close the connections at once."""
         tasks, self._tasks = tuple(self._tasks.values()), {}
         for task in tasks:
             task.cancel()
@@ -255,10 +276,9 @@ class Probe:
             timer.cancel()
         self._http.close()
         self._scrape.close()
-        self._around.totals.forget(self._id)
 
     def reading(self) -> Reading:
-        """Return what is known now; the older part is aged to the newer one's moment."""
+        """Return what is known now; the ages are those at the newest answer."""
         taken_s = max(self._http_s, self._metrics_s)
         http_age_s, metrics_age_s = taken_s - self._http_s, taken_s - self._metrics_s
         return Reading(
@@ -267,12 +287,14 @@ class Probe:
             live=_aged(self._live, http_age_s),
             gone=self._gone,
             blind=next(iter(self._lacks.values()), "") or self._http.lack,
-            models=_aged(self._models, http_age_s),
+            models=_aged(_said_ready(self._models, self._readiness.not_ready), http_age_s),
             warm=self._warm,
             cold=self._cold,
             unloaded=self._unloaded,
             metrics={name: _aged(s, metrics_age_s) for name, s in self._metrics.items()},
             outcomes=self._outcomes,
+            resets=self._counted.resets,
+            as_read=self._as_read,
             unmeasured=self._unmeasured,
             calls=self._had_calls,
             stub_ended=self._stub_ended,
@@ -293,24 +315,27 @@ class Probe:
                 stranger = Unknown(f"another instance, '{other}', answers at its port")
                 self._set_http(stranger, stranger, gone="")
                 return
-            self._itself = True
+            self._itself, self._asks_models = True, answers_for_models(reply)
         index = self._ask("POST", "/v2/repository/index", "model-repository")
         reply = await line.ask(index, MOST_BYTES)
         models = _models(reply)
         if isinstance(models, Known) and self._stub_ended != (told := _stub_ended(self._id, reply)):
             self._stub_ended = told
             self._around.wake()
+        # Before the instance counts as ready: who sends it requests must know what they need.
+        await self._ask_kinds(line, models)
         self._set_http(live, models, gone="")
         if isinstance(models, Known):
             self._calling.seen(models.value)
-        await self._ask_kinds(line, models)
         if self._unmeasured:
             await self._look_statistics(line)
+        if self._asks_models:
+            self._begin("ready")
         if not self._warm and "warm" not in self._tasks and _may_warm(self._models):
             self._begin("warm")
 
     async def _ask_kinds(self, line: PortWatcher, models: Sample[tuple[ModelState, ...]]) -> None:
-        """Ask which models are ensembles, some in each look; a missing answer is not an error."""
+        """Ask for configurations, a few in each look; a missing answer is not an error."""
         kinds, now_s = self._around.kinds, self._around.clock.now_s()
         unknown = kinds.unknown(models.value if isinstance(models, Known) else (), now_s)
         with contextlib.suppress(OSError, MalformedReply):  # a TimeoutError is an OSError
@@ -322,12 +347,12 @@ class Probe:
                         self._around.tests.learn(name, config)
 
     def _ask(self, method: str, path: str, part: str) -> bytes:
-        """Return the question with the key of *part*, which goes nowhere that needs none."""
+        """Return the request with the key of *part*, if that part is restricted."""
         target = self._target
         return _question(method, path, target.endpoint.http, target.keys.of(part))
 
     def _http_failed(self, failure: ProbeFailure) -> None:
-        if failure.own:  # what it said last stands, for nothing else is known
+        if failure.own:  # nothing new is known, so its last answers stay
             self._lack("http", failure.reason)
             return
         unknown = Unknown(failure.reason)
@@ -377,7 +402,7 @@ class Probe:
         self._around.wake()
 
     def _caller(self) -> ControlCaller:
-        """Return what sends it the control calls that it has not had."""
+        """Return the caller that sends it the control calls that it lacks."""
         target = self._target
         return ControlCaller(
             endpoint=target.endpoint,
@@ -388,26 +413,47 @@ class Probe:
             told=self._had,
         )
 
+    def _asker(self) -> ReadinessAsker:
+        """Return what asks its models whether they are ready."""
+        headers = self._target.keys.of("health")
+        return ReadinessAsker(self._target.endpoint, headers, self._askable, self._told_ready)
+
+    def _askable(self) -> list[str]:
+        """Return its READY Python models."""
+        listed = self._models.value if isinstance(self._models, Known) else ()
+        pythons = self._around.kinds.pythons
+        return [one.name for one in listed if one.state == "READY" and one.name in pythons]
+
+    def _told_ready(self) -> None:
+        self._around.changed(self._id)
+        self._around.wake()
+
+    async def _ask_models(self) -> None:
+        await self._readiness.run(self._around.pace.interval_s)
+
     def _had(self, progress: CallProgress) -> None:
-        """Tell which control calls it has had; the index has changed with a load."""
+        """Take the control calls that it has had."""
         self._had_calls = progress
-        self._http.alarm.ring()
+        for call in self._target.calls.calls:
+            if call.kind is CallKind.LOAD:
+                self._around.kinds.forget(call.model)  # its configuration may have changed
+        self._http.alarm.ring()  # a load changes the index
         self._around.changed(self._id)
         self._around.wake()
 
     async def _test(self) -> None:
-        """Send the test request of now, then the one that has come meanwhile: one at a time."""
+        """Send the present test request, then a newer one if there is one: one at a time."""
         again_s = self._around.pace.interval_s
         while (test := self._target.test) is not None and test != self._sent:
             target, known, asked_s = self._target, self._around.tests, self._around.clock.now_s()
             headers = target.keys.of("inference")
             found = await try_out(target.endpoint, test, known, headers, again_s)
             if found is None and not known.is_unfit(test):
-                await asyncio.sleep(again_s)  # for a lack of our own, so it was not asked
+                await asyncio.sleep(again_s)  # the master lacked something, so it was not sent
                 continue
             self._sent = test
             if found is None:
-                self._around.kinds.forget(test.model)  # its configuration may be another one
+                self._around.kinds.forget(test.model)  # its configuration may have changed
                 continue
             late = not found.ok and self._around.clock.now_s() - asked_s >= test.timeout_s
             self._tested = TestResult(
@@ -432,36 +478,51 @@ class Probe:
         self._take(parser.close())
 
     def _take(self, seen: TritonMetrics) -> None:
-        """Make the signals of what was *seen*."""
+        """Compute the signals from the metrics in *seen*."""
         families, now_s = self._around.families, self._around.clock.now_s()
-        self._activity = observe(self._activity, seen, now_s, self._around.kinds.ensembles)
+        before, self._rows = self._rows, rows(seen, self._rows)
+        self._activity = observe(
+            self._activity, seen, self._rows, now_s, self._around.kinds.ensembles
+        )
         signals = seen.signals()
+        self._count(signals, before)
         signals["pending"], signals["executing"] = self._activity.pending, self._activity.executing
         signals |= {family: seen.total(family) for family in families.sums}
         for family in families.lines:
             signals |= seen.each(family)
         signals |= gpu_signals(seen)
-        self._rows = rows(seen, self._rows)
-        if self._rows is not None:
-            self._around.totals.add(self._id, self._rows.of, fresh=self._target.fresh)
-        self._outcomes = {} if self._rows is None else self._rows.outcomes
         self._set_metrics(signals, now_s)
 
+    def _count(self, signals: dict[str, Sample[float]], before: Rows | None) -> None:
+        """Replace the known counters in *signals* by totals that never fall."""
+        known = [name for name in _COUNTED if isinstance(signals[name], Known)]
+        if self._rows is None:  # one counter cannot be read, and sums would be too small
+            self._outcomes = {}
+            unread = Unknown("another counter of this Triton cannot be read")
+            signals |= dict.fromkeys(known, unread)
+            return
+        self._counted = self._around.totals.add(self._id, self._rows, fresh=self._target.fresh)
+        if self._rows is not before or not self._outcomes:
+            self._outcomes = outcomes(self._counted.models, self._rows.pending)
+            self._as_read = summed(self._rows.of.values())
+        total = self._counted.total
+        signals |= {name: Known(getattr(total, _COUNTED[name])) for name in known}
+
     async def _look_statistics(self, line: PortWatcher) -> None:
-        """Read the counters over the HTTP port, where the metrics are not to be had."""
+        """Read the counters over the HTTP port, since the metrics cannot be read."""
         reply = await line.ask(self._ask("GET", "/v2/models/stats", "statistics"))
         try:
             if reply.status == 200:  # noqa: PLR2004
                 self._take(parse_statistics(reply.body))
         except ValueError:
-            return  # they stay unknown, as the metrics are
+            return  # they stay unknown, like the metrics
 
     def _metrics_failed(self, failure: ProbeFailure) -> None:
         live = isinstance(self._live, Known) and self._live.value
-        if not failure.own:  # what the master lacks says nothing about its metrics
+        if not failure.own:  # a lack of the master's own proves nothing about the metrics
             self._unread = self._unread + 1 if live else 0
             if self._unmeasured and live:
-                return  # the statistics stand for them; where those fail too, they grow old
+                return  # the statistics replace them; if those fail too, the values grow old
             if self._unread >= UNMEASURED_AFTER:
                 self._unmeasured = failure.reason
         unknown = Unknown(failure.reason)
@@ -483,7 +544,7 @@ class Probe:
     # -- tasks -------------------------------------------------------------------------------
 
     def _lost(self) -> None:
-        """An idle connection ended: look at both ports now."""
+        """Look at both ports now, since an idle connection ended."""
         self._itself = False
         self._http.alarm.ring()
         self._scrape.alarm.ring()
@@ -498,25 +559,26 @@ class Probe:
             "calls": self._calling.run,
             "unload": self._unload,
             "test": self._test,
+            "ready": self._ask_models,
         }
         task = asyncio.get_running_loop().create_task(work[name](), name=f"{self._id} {name}")
         self._tasks[name] = task
         task.add_done_callback(functools.partial(self._ended, name))
 
     def _ended(self, name: str, task: asyncio.Task[None]) -> None:
-        """Show an error of ours as what it is, and begin again after an interval."""
+        """Show an unexpected error as such, and begin the task again after an interval."""
         error = None if task.cancelled() else task.exception()
         if self._tasks.get(name) is not task:
             return
         if error is None:
-            if name == "test":  # the next one may come
+            if name == "test":  # so that the next test request can be sent
                 del self._tasks[name]
             return
         failure = ProbeFailure(f"error in the scraper: {error!r}")
         failed = {"http": self._http_failed, "metrics": self._metrics_failed}
         if name in failed:
             failed[name](failure)
-        elif name != "test":  # of that nothing is said, so nothing is done to the instance
+        elif name not in ("test", "ready"):  # they must not count against the instance
             self._stay_cold(failure.reason)
         self._around.crashed(error)
         del self._tasks[name]
@@ -532,12 +594,11 @@ def _question(
 
 
 def _other(reply: Reply, instance_id: str) -> str:
-    """Return the id of another instance that answers in place of *instance_id*; '' for none.
-
-    Two clusters that share a node may want one port; until the later Triton finds it taken and
-    ends, the other one would pass for it. Our runtimes start each with its id as ``--id``; who is
-    called otherwise is not doubted: a runtime, or a user's own ``id``, may do without.
-    """
+    """Return the id of another instance that answers in place of *instance_id*; '' for none."""
+    # Two clusters that share a node may want the same port. Until the later Triton finds that it is
+    # taken and ends, the other one's answers would pass for its own. TARN's runtimes start each
+    # with its id as ``--id``. A name of another form is accepted, since other runtimes, or the
+    # user's own ``id``, may give one.
     try:
         said = json.loads(reply.body)
     except ValueError:
@@ -557,6 +618,27 @@ def _models(reply: Reply) -> Sample[tuple[ModelState, ...]]:
         return Unknown(f"cannot read the repository index: {error}")
 
 
+def _said_ready(
+    models: Sample[tuple[ModelState, ...]], not_ready: frozenset[str]
+) -> Sample[tuple[ModelState, ...]]:
+    """Return *models* without those that say that they are *not_ready*."""
+    if not not_ready or isinstance(models, Unknown):
+        return models
+    return attrs.evolve(models, value=_without_ready(models.value, not_ready))
+
+
+@functools.lru_cache(maxsize=_INDEXES)
+def _without_ready(
+    models: tuple[ModelState, ...], not_ready: frozenset[str]
+) -> tuple[ModelState, ...]:
+    return tuple(
+        attrs.evolve(one, state="UNAVAILABLE", reason=NOT_READY, versions=())
+        if one.name in not_ready and one.state == "READY"
+        else one
+        for one in models
+    )
+
+
 def _stub_ended(instance_id: str, reply: Reply) -> StubEnded | None:
     ends = stubs_ended(reply.body)
     if not ends:
@@ -568,15 +650,6 @@ def _stub_ended(instance_id: str, reply: Reply) -> StubEnded | None:
 @functools.lru_cache(maxsize=_INDEXES)
 def _index(body: bytes) -> tuple[ModelState, ...]:
     return parse_index(body)
-
-
-def _config(reply: Reply) -> dict[str, object]:
-    """Return a model's configuration; empty where it is not given."""
-    try:
-        said = json.loads(reply.body)
-    except (ValueError, RecursionError):
-        return {}
-    return said if isinstance(said, dict) else {}
 
 
 def _may_warm(models: Sample[tuple[ModelState, ...]]) -> bool:

@@ -1,22 +1,22 @@
-"""Whether the control thread still turns, and whether the wall clock goes with it."""
+"""Watch the control thread's ticks, and jumps of the wall clock."""
 
 from tarn.interfaces import Clock
 
 __all__ = ["Pulse", "WallClock"]
 
 MISSED_TICKS = 5
+# A smaller jump may be a late tick, or a correction of the clock.
 JUMP_S = 60.0
-"""Less is how a clock is set right, or a late tick."""
+# A starved or swapping machine makes ticks late, but not this late.
 LEAST_S = 10.0
-"""A starved machine, or one that swaps, makes ticks late; this is later than it should ever be."""
 
 
 class Pulse:
-    """Beats with each tick that went through; any thread may feel it.
+    """Beats with each tick that succeeded; any thread may read it.
 
     Args:
-        clock: Measures how long ago the last beat was; None: nobody asks.
-        interval_s: Between two ticks.
+        clock: Measures the time since the last beat; None: it is not watched.
+        interval_s: The time between two ticks.
     """
 
     def __init__(self, clock: Clock | None = None, interval_s: float = 1.0) -> None:
@@ -25,12 +25,12 @@ class Pulse:
         self._beat_s: float | None = None
 
     def beat(self) -> None:
-        """Note that a tick went through, or that the first one is due now."""
+        """Note that a tick succeeded, or that the first one is due now."""
         if self._clock is not None:
             self._beat_s = self._clock.now_s()
 
     def silent_s(self) -> float:
-        """Return for how long the thread has missed its ticks; 0: it turns, or has not begun."""
+        """Return for how long ticks have been missing; 0: none are, or the first is not due."""
         beat_s = self._beat_s
         if beat_s is None or self._clock is None:
             return 0.0
@@ -45,7 +45,7 @@ class WallClock:
         self._ahead_s = at - now_s
 
     def jumped(self, now_s: float, at: float) -> str:
-        """Say that the wall clock jumped since the last tick; empty when it did not."""
+        """Say that the wall clock jumped since the last tick; empty if it did not."""
         before_s, self._ahead_s = self._ahead_s, at - now_s
         jump_s = self._ahead_s - before_s
         if abs(jump_s) < JUMP_S:

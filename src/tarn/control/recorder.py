@@ -1,40 +1,39 @@
-"""Follows the board, remembers, and keeps that for the next master: on a thread of its own."""
+"""Record the history of the board's snapshots, and save it for the next master."""
 
 import logging
 from collections.abc import Callable
 
 import attrs
 
-from tarn.control.history_file import NAME, read, written
 from tarn.control.mailbox import Worker
-from tarn.control.retained_history import RetainedHistory
-from tarn.control.snapshot import Board, Snapshot
 from tarn.domain import ClusterState
 from tarn.errors import ProviderError, Superseded
 from tarn.interfaces import MasterContext, StateStore
+from tarn.read.retained_history import NAME, RetainedHistory, read, written
+from tarn.read.snapshot import Board, Snapshot
 
 __all__ = ["Recorder"]
 
 log = logging.getLogger(__name__)
 
 LOOK_EACH_S = 1.0
+# A master that is killed loses at most this much of its history.
 KEEP_EACH_S = 60.0
-"""A master that is killed loses so much of its history at most."""
 LEAVE_S = 0.5
+# In these states nothing is saved, since the cluster's directory is being cleared.
 _OVER = frozenset({ClusterState.STOPPING, ClusterState.STOPPED, ClusterState.FAILED})
-"""Nothing is written any more: its directory is being cleared."""
 
 
 class Recorder:
-    """Looks at a snapshot a second; the control thread only hands over.
+    """Records a snapshot each second, on a thread of its own.
 
-    What earlier masters of the cluster kept is read first. While their files cannot be reached it
-    is tried again, and nothing is written over them; what is damaged is given up.
+    It reads the history of earlier masters first. While their files cannot be reached, it tries
+    again and does not overwrite them. A damaged history is given up.
 
     Args:
-        board: Whose snapshots are looked at.
-        store: Keeps the past; used on this thread only.
-        context: Of the master.
+        board: The board with the snapshots.
+        store: Saves the history; used on this thread only.
+        context: The context of the master.
     """
 
     def __init__(self, board: Board, store: StateStore, context: MasterContext) -> None:
@@ -49,19 +48,19 @@ class Recorder:
         self._board = board
 
     def past(self) -> RetainedHistory:
-        """Return what is remembered now; any thread, never blocks."""
+        """Return the history so far; any thread, never blocks."""
         error = self._worker.error
         return attrs.evolve(self._past, trouble=error) if error else self._past
 
     def close(self) -> None:
-        """Look at nothing any more, and keep what there is, if that is quick. Idempotent."""
+        """Stop recording, and save the history if that is quick. Idempotent."""
         self._unsubscribe()
         self._kept_s = float("-inf")
         self._worker.post(self._board.current)
         self._worker.close(LEAVE_S, finish=True)
 
     def _hear(self, snapshot: Snapshot) -> None:
-        """Hand over at most one snapshot a second. Control thread."""
+        """Pass on at most one snapshot a second. Control thread."""
         last = self._handed_at
         if last is None or not 0 <= snapshot.at - last < LOOK_EACH_S:
             self._handed_at = snapshot.at
@@ -77,10 +76,10 @@ class Recorder:
             self._keep()
 
     def _begin(self) -> None:
-        """Take up what an earlier master kept.
+        """Read the history of an earlier master.
 
         Raises:
-            ProviderError: It cannot be reached now.
+            ProviderError: The store cannot be reached now.
         """
         data, trouble = None, ""
         try:
@@ -97,7 +96,7 @@ class Recorder:
         self._past, self._begun = attrs.evolve(past, trouble=trouble), True
 
     def _keep(self) -> None:
-        """Write the past; where that fails it is said, and tried again in its time."""
+        """Save the history; a failure is logged, and the next look tries again in its time."""
         try:
             self._store.keep(NAME, written(self._past), self._epoch)
         except Superseded:

@@ -1,61 +1,75 @@
-"""Looks at every instance, every second: health, models, metrics, and the moment of its death.
+"""Look at every instance every second: its health, models and metrics.
 
-One asyncio loop on one thread (*scraper*). Each instance has two kept connections, one to its HTTP
-port and one to its metrics port: when a Triton is killed, the kernel closes both, and that is
-noticed within milliseconds instead of at the next look.
+One asyncio loop runs on one thread, the *scraper*. It keeps two connections to each instance, one
+to its HTTP port and one to its metrics port. When a Triton is killed, the kernel closes both, and
+the scraper notices that within milliseconds instead of at the next look.
 """
 
 import asyncio
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 
 import attrs
 
+from tarn.control.affinity import KnownTraits
 from tarn.control.port_watcher import ProbeSchedule
-from tarn.control.probe import EnsembleRegistry, Families, Probe, ProbeContext, ProbeTarget
+from tarn.control.probe import Families, ModelRegistry, Probe, ProbeContext, ProbeTarget
 from tarn.control.totals import Totals
 from tarn.control.warmup import WarmupRequest
-from tarn.domain import Reading, Unknown
+from tarn.domain import Instance, InstanceState, Launch, Reading, Unknown
+from tarn.domain.control_calls import NO_CALLS, WantedCalls
+from tarn.domain.fleet import Fleet, HintCheck
+from tarn.domain.hint_checks import answered_since, needed, peers_of
 from tarn.domain.model_totals import ModelTotals
 from tarn.interfaces import Clock
+from tarn.triton.restricted import keys
+from tarn.triton.test_requests import MADE, TestRequest
 from tarn.triton.test_sources import KnownTests
 
-__all__ = ["Families", "ProbeTarget", "Scraper", "WarmupRequest"]
+__all__ = [
+    "Families",
+    "ProbeTarget",
+    "Scraper",
+    "SentRequests",
+    "WarmupRequest",
+    "scrape_targets",
+    "tests_now",
+]
 
+# Seconds for which `Scraper.close` waits for the thread.
 CLOSE_S = 1.0
-"""The longest that `Scraper.close` waits for its thread."""
 
+# The golden ratio: its multiples modulo 1 fill the interval evenly for any number of instances.
 _GOLDEN = 0.6180339887
-"""Multiples of it, modulo one, fill the interval evenly for any number of instances."""
 
 
 class Scraper:
     """Keeps the newest `Reading` of each target.
 
-    What a reading says, and when:
+    The parts of a reading:
 
-    - ``live``: Known from ``/v2/health/live``; Unknown with a reason by time-out, garbage, or no
-      route. ``gone`` is set only when that is certain: refused, or a new connection was closed
-      without an answer (so does a Triton that got SIGTERM; and so does one that still starts, for
-      it listens only after its models are loaded).
-    - ``models``: the repository index; Unknown when it did not answer.
-    - ``warm``: True once every warm-up request succeeded; they are sent when at least one model is
-      READY and none is LOADING. ``cold`` says why the newest one failed; it is sent again.
-    - ``tested``: the newest test request that said something. One is sent when the target asks for
-      it by one that was not sent yet; two never at once.
-    - ``metrics``: see `tarn.triton.metrics.TritonMetrics.signals`, and ``executing`` from
-      `tarn.triton.activity`, an estimate; so is ``pending`` where Triton has no gauge for it.
-      Every family of *families* stands there by its name, some of them line by line too.
+    - ``live`` comes from ``/v2/health/live``. It is Unknown with a reason after a time-out, a
+      malformed answer, or without a route. ``gone`` is set only if it is certain that nothing
+      serves there: the connection was refused, or a new one was closed without an answer, as by a
+      Triton that got SIGTERM, or by one that still loads its models.
+    - ``models`` is the repository index; Unknown if there was no answer.
+    - ``warm`` is True once every warm-up request has succeeded. They are sent when at least one
+      model is READY and none is LOADING. ``cold`` says why the newest one failed; it is sent again.
+    - ``tested`` is the newest test request that had a result. The target's test request is sent
+      once, and never two at the same time.
+    - ``metrics``: see `tarn.triton.metrics.TritonMetrics.signals`. ``executing`` is an estimate of
+      `tarn.triton.activity`, as is ``pending`` if Triton has no gauge for it. Every family of
+      *families* is there under its name, and some of them line by line, too.
 
     Args:
-        clock: Stamps the readings.
-        interval_s: Between two looks at one port.
-        timeout_s: For one look; a slow instance is asked again when its look ended, never before.
+        clock: The time of the readings.
+        interval_s: The time between two looks at one port.
+        timeout_s: Time limit of one look; the next one begins only when it has ended.
         wake: Called on the scraper's thread when ``live``, ``models``, ``gone``, ``warm`` or
             ``tested`` of some instance changed; must not block.
         families: Metric families to keep besides the usual ones.
-        tests: The test requests that the user wrote; what is learned of them is kept there.
+        tests: The test requests of the user; what is learned about them is kept there.
     """
 
     def __init__(  # noqa: PLR0913 (what it needs, and two that it may do without)
@@ -72,7 +86,7 @@ class Scraper:
         self._pace = ProbeSchedule(interval_s, timeout_s)
         self._families = families or Families()
         self.tests = tests or KnownTests()
-        """Which test requests there are, and what is known of them."""
+        """The test requests, and what is known about them."""
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="scraper", daemon=True)
         self._lock = threading.Lock()
@@ -82,21 +96,21 @@ class Scraper:
         self._probes: dict[str, Probe] = {}
         self._count = 0
         self._totals = Totals()
-        self._kinds = EnsembleRegistry()
+        self._kinds = ModelRegistry()
         self._stale: set[str] = set()
         self._publish_soon = False
         self._readings: Mapping[str, Reading] = MappingProxyType({})
         self.crashes = 0
-        """Errors of our own so far; each is shown in a reading's reason, too."""
+        """Number of unexpected errors; a reading's reason shows each of them, too."""
 
     def start(self) -> None:
         """Start the thread."""
         self._thread.start()
 
     def watch(self, targets: Mapping[str, ProbeTarget]) -> None:
-        """Look at exactly these from now on, by instance id; any thread, never blocks.
+        """Look at exactly these instances from now on; any thread, never blocks.
 
-        One whose endpoint or warm-up changed is begun again; one that is not named is let go.
+        An instance whose endpoint or warm-up changed is begun again.
         """
         with self._lock:
             self._wanted = dict(targets)
@@ -106,16 +120,20 @@ class Scraper:
     def readings(self) -> Mapping[str, Reading]:
         """Return the newest reading of each instance, by id; any thread, never blocks.
 
-        The mapping is a picture of one moment and never changes.
+        The mapping never changes.
         """
         return self._readings
 
     def model_totals(self) -> tuple[Mapping[str, ModelTotals], int]:
-        """Return what each model did, and how many stand in ``_other``; any thread, at once."""
+        """Return the totals of each model, and how many models ``_other`` has; any thread."""
         return self._totals.picture()
 
+    def traits(self) -> KnownTraits:
+        """Return the traits of the models whose configurations were read; any thread."""
+        return self._kinds.traits
+
     def close(self) -> None:
-        """End the connections and the thread; idempotent, returns within a second."""
+        """Close the connections and end the thread; idempotent, returns within a second."""
         with self._lock:
             first, self._closing = not self._closing, True
             if first and self._thread.ident is not None:
@@ -129,7 +147,7 @@ class Scraper:
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
-        self._loop.set_exception_handler(self._loop_error)
+        self._loop.set_exception_handler(self._count_error)
         self._end = asyncio.Event()
         try:
             self._loop.run_until_complete(self._end.wait())
@@ -149,7 +167,7 @@ class Scraper:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await asyncio.sleep(0)  # the transports' last callbacks
+        await asyncio.sleep(0)  # for the last callbacks of the transports
 
     def _finish(self) -> None:
         assert self._end is not None
@@ -163,6 +181,9 @@ class Scraper:
             if target is None or not _same_place(target, probe.target):
                 probe.close()
                 del self._probes[instance_id]
+                # A new process at another place begins its counters again, which shows in them.
+                if target is None:
+                    self._totals.forget(instance_id)
                 self._changed(instance_id)
             elif target != probe.target:
                 probe.set_target(target)
@@ -181,14 +202,14 @@ class Scraper:
             families=self._families,
             changed=self._changed,
             wake=self._wake_soon,
-            crashed=self._crashed,
+            crashed=self._count_error,
             totals=self._totals,
             kinds=self._kinds,
             tests=self.tests,
         )
 
     def _changed(self, instance_id: str) -> None:
-        """Publish once for everything that changes in one turn of the loop."""
+        """Publish the new reading; once for all that change in one turn of the loop."""
         self._stale.add(instance_id)
         if not self._publish_soon:
             self._publish_soon = True
@@ -207,17 +228,14 @@ class Scraper:
         self._readings = MappingProxyType(readings)
 
     def _wake_soon(self) -> None:
-        """Wake the control thread after the readings were published, never before."""
+        """Wake the control thread after the readings were published."""
         self._loop.call_soon(self._wake)
 
-    def _crashed(self, _error: BaseException) -> None:
-        self.crashes += 1
-
-    def _loop_error(self, _loop: asyncio.AbstractEventLoop, _context: dict[str, object]) -> None:
+    def _count_error(self, *_: object) -> None:
         self.crashes += 1
 
     def _say_that_it_ended(self) -> None:
-        """The loop itself failed: nobody looks any more, and every reading says so."""
+        """Say in every reading that the loop has failed, so that nothing is looked at any more."""
         self.crashes += 1
         ended = Unknown("the scraper has ended with an error")
         self._readings = MappingProxyType(
@@ -231,3 +249,106 @@ class Scraper:
 
 def _same_place(one: ProbeTarget, other: ProbeTarget) -> bool:
     return (one.endpoint, one.warmup) == (other.endpoint, other.warmup)
+
+
+@attrs.frozen
+class SentRequests:
+    """The requests that are sent to instances, apart from the looks at them."""
+
+    warmup: tuple[WarmupRequest, ...] = ()
+    """Requests that an instance must answer before it is ready."""
+    control: WantedCalls = NO_CALLS
+    """The control calls that each serving instance must have had."""
+    tests: Mapping[str, TestRequest] = MappingProxyType({})
+    """Instance id to the test request that it gets."""
+
+
+def scrape_targets(
+    instances: Iterable[Instance],
+    before: Mapping[str, ProbeTarget],
+    launch: Launch,
+    sent: SentRequests,
+) -> dict[str, ProbeTarget]:
+    """Return what to scrape, by instance id; unchanged targets are the same objects.
+
+    *before* is the last result, *launch* what the instances were started with.
+    """
+    aimed: dict[str, ProbeTarget] = {}
+    for i in instances:
+        if i.endpoint is None:
+            continue
+        old = before.get(i.id)
+        calls = (
+            sent.control if i.state in (InstanceState.STARTING, InstanceState.READY) else NO_CALLS
+        )
+        new = (i.endpoint, i.unloading, i.stop_posted, sent.tests.get(i.id))
+        same = old is not None and (old.endpoint, old.unload, old.leaving, old.test) == new
+        if old is None or not same or old.calls is not calls:
+            old = ProbeTarget(
+                i.endpoint,
+                sent.warmup,
+                unload=i.unloading,
+                leaving=i.stop_posted,
+                keys=keys(launch, i.id) if old is None else old.keys,
+                fresh=not i.adopted,
+                calls=calls,
+                had=i.calls,
+                load_within_s=launch.instance.start_timeout_s,
+                test=sent.tests.get(i.id),
+            )
+        aimed[i.id] = old
+    return aimed
+
+
+def tests_now(
+    fleet: Fleet,
+    readings: Mapping[str, Reading],
+    known: KnownTests,
+    now_s: float,
+    each_s: float,
+) -> dict[str, TestRequest]:
+    """Return the test request that instances get now, by instance id.
+
+    A suspected instance gets one after the other, at least *each_s* apart, each with its own
+    number. An instance that a hint is about is tested, too.
+    """
+    tests: dict[str, TestRequest] = {}
+    for suspect in fleet.instances:
+        if not suspect.wants_test or suspect.unwell is None:
+            continue
+        model = suspect.unwell.model
+        number = _number(readings.get(suspect.id), now_s, each_s)
+        peer = next((i.id for i in peers_of(suspect.id, model, fleet.instances)), "")
+        tests.update(known.tests_for(suspect.id, model, number, peer=peer))
+    for check in fleet.hint_checks:
+        test = None if check.over else known.test_for(check.model)
+        if test is None:
+            continue
+        for id_ in _asked_for(check, test, fleet, readings, known):
+            number = _number(readings.get(id_), now_s, each_s)
+            tests.setdefault(id_, attrs.evolve(test, number=number))
+    return tests
+
+
+def _asked_for(
+    check: HintCheck,
+    test: TestRequest,
+    fleet: Fleet,
+    readings: Mapping[str, Reading],
+    known: KnownTests,
+) -> Iterator[str]:
+    """Yield the ids of those that get *test*: the instance, and once another one to compare."""
+    if check.failed < needed(check):
+        yield check.instance_id
+    if check.failed or check.noticed or (test.source == MADE and not known.is_proven(test)):
+        peers = [i.id for i in peers_of(check.instance_id, check.model, fleet.instances)]
+        if not any(answered_since(readings.get(id_), check) for id_ in peers):
+            yield from peers[:1]
+
+
+def _number(reading: Reading | None, now_s: float, each_s: float) -> int:
+    """Return the number of the present test request; it rises *each_s* after the last one."""
+    tested = None if reading is None else reading.tested
+    if tested is None:
+        return 1
+    return tested.number + (now_s - tested.asked_s >= each_s)

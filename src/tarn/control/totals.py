@@ -1,105 +1,116 @@
-"""Adds up, over all instances, what each model did: totals that never fall while it is known.
+"""Add up the requests of each model over all instances, as totals that never fall.
 
-One writer, the scraper's thread; `Totals.picture` may be called by any thread.
+Only the scraper's thread writes them; `Totals.picture` may be called by any thread.
 """
 
 from collections.abc import Mapping
 
 import attrs
 
+from tarn.domain.counters import NOTHING, CounterSet, InstanceCounters
 from tarn.domain.model_totals import MOST_MODELS, OTHER, ModelTotals
-from tarn.triton.model_counters import NAMELESS, ModelCounters
+from tarn.triton.model_counters import NAMELESS, Rows
 
 __all__ = ["Totals"]
 
-_NOTHING = ModelCounters()
 _NO_TOTALS = ModelTotals()
-_Rows = Mapping[str, ModelCounters]
+_NOTHING_COUNTED = InstanceCounters()
 
 
 class Totals:
-    """The totals by model, bounded: models beyond *most* are summed as one.
+    """The counters of each instance, and the totals of at most *most* models.
 
-    A model that no instance has any more keeps its totals until their place is needed.
+    All further models are summed as one. A model that no instance has any more keeps its totals
+    until their place is needed.
     """
 
     def __init__(self, most: int = MOST_MODELS) -> None:
         self._most = most
-        self._rows: dict[str, _Rows] = {}
-        """Instance id to its newest rows."""
+        # By instance id.
+        self._counted: dict[str, InstanceCounters] = {}
+        # Instance id to model to the requests that waited there at the newest look.
+        self._pending: dict[str, Mapping[str, float]] = {}
+        # Model to how many instances have it.
         self._holders: dict[str, int] = {}
-        """Model to how many instances have it."""
+        # Model that an instance has, to whether it has its own totals; decided when it is added.
         self._own: dict[str, bool] = {}
-        """Held model to whether it has totals of its own; decided once, while it is held."""
+        # Models with totals that no instance has any more, those that are so for longest first.
         self._idle: dict[str, None] = {}
-        """Models with totals that nobody has any more, the longest first."""
         self._totals: dict[str, ModelTotals] = {}
         self._others = 0
 
     def picture(self) -> tuple[Mapping[str, ModelTotals], int]:
-        """Return the totals by model, and how many models stand in `OTHER`; never changes."""
+        """Return a copy of the totals by model, and how many models `OTHER` has."""
         return dict(self._totals), self._others
 
-    def add(self, instance_id: str, rows: _Rows, *, fresh: bool) -> None:
-        """Take in the newest *rows* of an instance.
+    def add(self, instance_id: str, rows: Rows, *, fresh: bool) -> InstanceCounters:
+        """Add the newest *rows* of an instance, and return its counters.
 
         Args:
-            instance_id: Whose they are.
-            rows: What it says of each of its models.
-            fresh: It was started under this master, so that all that it counts is new.
+            instance_id: The instance.
+            rows: Its counters, as read.
+            fresh: It was started under this master, so that all its counts are new.
         """
-        before = self._rows.get(instance_id, {})
-        known = instance_id in self._rows
-        # A model that is back gets its place again before a new one replaces the longest idle.
-        for name, row in sorted(rows.items(), key=lambda item: item[0] not in self._idle):
-            if name not in before:
-                self._hold(name)
-                self._move(name, _NOTHING if fresh or known else row, row, waited=None)
-            elif row != before[name]:
-                old = before[name]
-                self._move(name, old, row, waited=old.pending)
-        for name, row in before.items():
-            if name not in rows:
-                self._let_go(name, row.pending)
-        self._rows[instance_id] = rows
+        before = self._counted.get(instance_id, _NOTHING_COUNTED)
+        after, more = before.looked(rows.of, rows.source)
+        if after is not before or rows.pending is not self._pending.get(instance_id):
+            new = fresh or before.source is not None
+            self._take(instance_id, after, more if new else {}, rows.pending)
+        return after
 
     def silent(self, instance_id: str) -> None:
-        """Forget what waits there: it does not say any more. What ended there stays counted."""
-        rows = self._rows.get(instance_id)
-        if rows is None:
-            return
-        quiet = {name: row._replace(pending=None) for name, row in rows.items()}
-        self.add(instance_id, quiet, fresh=False)
+        """Forget the requests that wait in an instance, since it does not report them any more."""
+        if (counted := self._counted.get(instance_id)) is not None:
+            self._take(instance_id, counted, {}, {})
 
     def forget(self, instance_id: str) -> None:
-        """Let an instance go that is looked at no more."""
-        self.add(instance_id, {}, fresh=False)
-        del self._rows[instance_id]
+        """Forget an instance that is not looked at any more."""
+        self._take(instance_id, _NOTHING_COUNTED, {}, {})
+        del self._counted[instance_id], self._pending[instance_id]
+
+    def _take(
+        self,
+        instance_id: str,
+        after: InstanceCounters,
+        more: Mapping[str, CounterSet],
+        waits: Mapping[str, float],
+    ) -> None:
+        before = self._counted.get(instance_id, _NOTHING_COUNTED).models
+        waited = self._pending.get(instance_id, {})
+        if before.keys() != after.models.keys():
+            # A model that is back gets its place again before a new one replaces the longest idle.
+            new = [name for name in after.models if name not in before]
+            for name in sorted(new, key=lambda name: name not in self._idle):
+                self._hold(name)
+            for name in before.keys() - after.models.keys():
+                self._let_go(name, waited.get(name))
+        for name in after.models:
+            counted, was, now = more.get(name, NOTHING), waited.get(name), waits.get(name)
+            if counted != NOTHING or was != now:
+                self._move(name, counted, was, now)
+        self._counted[instance_id], self._pending[instance_id] = after, waits
 
     def _move(
-        self, name: str, old: ModelCounters, new: ModelCounters, *, waited: float | None
+        self, name: str, counted: CounterSet, waited: float | None, waits: float | None
     ) -> None:
-        """Add what grew from *old* to *new*; a counter that fell began again at 0."""
+        """Add what one instance *counted* for a model, and the change of its waiting requests."""
         key = name if self._own[name] else OTHER
         total = self._totals.get(key, _NO_TOTALS)
         self._totals[key] = attrs.evolve(
             total,
-            succeeded=total.succeeded + _grown(old.succeeded, new.succeeded),
-            failed=total.failed + _grown(old.failed, new.failed),
-            request_us=total.request_us + _grown(old.request_us, new.request_us),
-            queue_us=total.queue_us + _grown(old.queue_us, new.queue_us),
-            pending=max(0.0, total.pending + (new.pending or 0.0) - (waited or 0.0)),
-            queues=total.queues + (new.pending is not None) - (waited is not None),
+            counted=total.counted.plus(counted),
+            pending=max(0.0, total.pending + (waits or 0.0) - (waited or 0.0)),
+            queues=total.queues + (waits is not None) - (waited is not None),
         )
 
     def _hold(self, name: str) -> None:
         holders = self._holders.get(name, 0)
         self._holders[name] = holders + 1
-        if holders:
-            return
-        own = name not in (OTHER, NAMELESS) and self._has_place(name)
-        self._own[name] = own
-        self._others += not own
+        if not holders:
+            own = name not in (OTHER, NAMELESS) and self._has_place(name)
+            self._own[name] = own
+            self._others += not own
+            self._move(name, NOTHING, None, None)
 
     def _has_place(self, name: str) -> bool:
         if name in self._idle:
@@ -114,7 +125,7 @@ class Totals:
         return True
 
     def _let_go(self, name: str, waited: float | None) -> None:
-        self._move(name, _NOTHING, _NOTHING, waited=waited)
+        self._move(name, NOTHING, waited, None)
         self._holders[name] -= 1
         if self._holders[name]:
             return
@@ -123,7 +134,3 @@ class Totals:
             self._idle[name] = None
         else:
             self._others -= 1
-
-
-def _grown(old: float, new: float) -> float:
-    return new - old if new >= old else new

@@ -1,6 +1,6 @@
-"""Requests of the master's own: warm-up before an instance gets traffic, and test requests.
+"""Send inference requests of the master: warm-up requests, and test requests.
 
-Each has a connection of its own: one that is kept would hold Triton's exit.
+Each has its own connection, since Triton waits for open connections when it exits.
 """
 
 import asyncio
@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import attrs
 
-from tarn.control.http1 import LONGEST_BODY, Reply, TooLong, connect, request
-from tarn.control.port_watcher import ProbeFailure, attempt
+from tarn.control.http1 import LONGEST_BODY, Reply, request
+from tarn.control.port_watcher import ProbeFailure, ask_once
 from tarn.domain import Endpoint
 from tarn.triton.test_requests import AnswerVerdict, TestRequest, judge
 from tarn.triton.test_sources import KnownTests
@@ -20,25 +20,25 @@ __all__ = ["WarmupRequest", "try_out", "warm_up"]
 
 log = logging.getLogger(__name__)
 
+# Time limit of one request: the first inference of a model may build an engine.
 TIMEOUT_S = 300.0
-"""For one request: the first inference of a model may build an engine."""
 
+# Pause after a request that failed.
 RETRY_S = 5.0
-"""After a request that failed."""
 
+# Pause after a test request that had no result yet.
 TRY_AGAIN_S = 1.0
-"""After a test request that said nothing yet."""
 
+# Most bytes of an answer to a test request that are read.
 LONGEST_ANSWER = 4 << 20
-"""Bytes of the answer to a test request that are read."""
 
+# Replaces an answer that was too long to be read.
 _TOO_LONG = Reply(200, b"", keep=False)
-"""Stands for an answer that was not read to its end."""
 
 
 @attrs.frozen
 class WarmupRequest:
-    """One request that must have succeeded once before the instance is warm."""
+    """A request that must succeed once before the instance is warm."""
 
     path: str
     """For example ``/v2/models/ocr/infer``."""
@@ -55,11 +55,11 @@ async def warm_up(
     retry_s: float = RETRY_S,
     headers: tuple[tuple[str, str], ...] = (),
 ) -> None:
-    """Return once each of *requests* was answered with a 2xx status, in order.
+    """Send *requests* in order, and return when each was answered with a 2xx status.
 
-    A request that fails is sent again after *retry_s*, for as long as it takes: the instance's
-    start timeout ends that. *failed* hears why, in words. *headers* open Triton's inference
-    API, where it is restricted.
+    A request that fails is sent again after *retry_s*, until the instance's start timeout ends it.
+    *failed* is called with the reason. *headers* have the key of Triton's inference API, if that is
+    restricted.
     """
     for wanted in requests:
         while (problem := await _warm(endpoint, wanted, headers)) is not None:
@@ -70,7 +70,7 @@ async def warm_up(
 async def _warm(
     endpoint: Endpoint, wanted: WarmupRequest, headers: tuple[tuple[str, str], ...]
 ) -> str | None:
-    """Return None when *wanted* succeeded, else why it did not."""
+    """Return None if *wanted* succeeded, else why it did not."""
     answer = await _send(endpoint, wanted, headers, TIMEOUT_S, LONGEST_BODY)
     if isinstance(answer, ProbeFailure):
         return answer.reason
@@ -80,13 +80,13 @@ async def _warm(
 
 
 class RequestResult(NamedTuple):
-    """What came of one test request."""
+    """The result of one test request."""
 
     ok: bool
     said: str = ""
-    """Triton's own error, or that there was no answer; empty when it was answered well."""
+    """Triton's own error, or that there was no answer; empty when the answer was good."""
     proven: bool = True
-    """No instance can be blamed for a bad answer to a request that none has answered well yet."""
+    """Some instance has answered the same request well, so a bad answer counts."""
 
 
 async def try_out(
@@ -96,14 +96,13 @@ async def try_out(
     headers: tuple[tuple[str, str], ...] = (),
     again_s: float = TRY_AGAIN_S,
 ) -> RequestResult | None:
-    """Send *test*, once for each copy of the model, and return what came of it.
+    """Send *test* once for each copy of the model, and return the result.
 
-    None where nothing can be told of the instance: the master lacked something of its own, or the
-    request is unfit, which *known* keeps. It takes `TestRequest.timeout_s` at most.
-
-    A model that hangs keeps what was given up: its pending gauge stays higher by one for each such
-    request, even after it was loaded again (seen on 2.51).
+    None: it proves nothing, since the master lacked something, or the request is unfit, which
+    *known* keeps. It takes at most `TestRequest.timeout_s`.
     """
+    # A model that hangs never drops a request that was given up: its pending gauge stays higher by
+    # one for each, even after the model was loaded again (seen on 2.51).
     silence = AnswerVerdict.BAD, f"no answer for {test.timeout_s:g} s"
     last, left = silence, test.copies
     try:
@@ -147,10 +146,8 @@ async def _send(
     timeout_s: float,
     longest: int,
 ) -> Reply | ProbeFailure:
-    """Return the answer to *wanted*, or why there was none.
-
-    One of more than *longest* bytes is taken for a good one: what Triton says of errors is short.
-    """
+    """Return the answer to *wanted*, or why there was none."""
+    # An answer of more than *longest* bytes counts as good, since Triton's errors are short.
     question = request(
         wanted.method,
         wanted.path,
@@ -159,16 +156,4 @@ async def _send(
         content_type=wanted.content_type,
         headers=(*headers, *wanted.headers),
     )
-    replies: list[Reply] = []
-
-    async def ask() -> None:
-        connection = await connect(endpoint.host, endpoint.http_port, lambda: None)
-        try:
-            replies.append(await connection.ask(question, longest))
-        except TooLong:
-            replies.append(_TOO_LONG)
-        finally:
-            connection.close()
-
-    failure = await attempt(endpoint.http, timeout_s, ask())
-    return replies[0] if failure is None else failure
+    return await ask_once(endpoint, question, timeout_s, longest, _TOO_LONG)

@@ -1,5 +1,7 @@
 """Values and decisions: frozen, pure; no I/O, no clock, no log, no thread, no chance."""
 
+from tarn.domain.access import ANONYMOUS, Principal, ProxyRule, Readiness, Verdict
+from tarn.domain.affinity import AffinityRule, ModelTraits
 from tarn.domain.codes import CODES, Code, Severity
 from tarn.domain.command import (
     Acknowledge,
@@ -16,7 +18,6 @@ from tarn.domain.command import (
 )
 from tarn.domain.control_calls import CallKind
 from tarn.domain.endpoint import Endpoint
-from tarn.domain.epoch import Epoch
 from tarn.domain.events import Event, EventCause, Requester
 from tarn.domain.facts import (
     Ended,
@@ -27,19 +28,17 @@ from tarn.domain.facts import (
     Recovered,
     Running,
     RuntimeWish,
+    Secret,
     StubEnded,
 )
 from tarn.domain.instance import ALIVE, PLACED, Instance, InstanceState
-from tarn.domain.limits import Limits
-from tarn.domain.principal import ANONYMOUS, Principal, ProxyRule, Readiness, Verdict
+from tarn.domain.issue import Issue
 from tarn.domain.reading import ModelState, Reading
 from tarn.domain.samples import Known, Sample, Unknown
-from tarn.domain.scaling import Decision, FleetView, Wish
-from tarn.domain.secret import Secret
+from tarn.domain.scaling import Decision, FleetView, Limits, Wish
 from tarn.domain.spec import Choice, ClusterSpec
-from tarn.domain.state import Pause, SavedState
-from tarn.domain.status import ClusterState
-from tarn.domain.view import FOLLOWER_NAME, Applied, DiscoveryView, Member
+from tarn.domain.state import ClusterState, Pause, SavedState
+from tarn.domain.view import FOLLOWER_NAME, Applied, DiscoveryView, Epoch, Member
 
 __all__ = [
     "ALIVE",
@@ -49,6 +48,7 @@ __all__ = [
     "PLACED",
     "Acknowledge",
     "Adapt",
+    "AffinityRule",
     "Applied",
     "CallKind",
     "Choice",
@@ -73,11 +73,13 @@ __all__ = [
     "FleetView",
     "Instance",
     "InstanceState",
+    "Issue",
     "Known",
     "Launch",
     "Limits",
     "Member",
     "ModelState",
+    "ModelTraits",
     "Pause",
     "PauseScaling",
     "Pending",

@@ -1,4 +1,4 @@
-"""What each command does to the fleet, and when it is refused."""
+"""Apply a command to the fleet, or refuse it."""
 
 import json
 from typing import assert_never
@@ -23,22 +23,22 @@ from tarn.domain.control_calls import MOST_BYTES, MOST_CALLS, CallKind, ControlC
 from tarn.domain.events import EventCause, Requester
 from tarn.domain.fleet import DemandReport, Fleet, Rules
 from tarn.domain.follow_up import acknowledged, held_until_s
+from tarn.domain.hint_checks import hear_failures
 from tarn.domain.instance import Instance, InstanceState
-from tarn.domain.replacing import lacks, no_room
-from tarn.domain.reported_failures import hear_failures
+from tarn.domain.renewal import lacks, no_room
 from tarn.domain.state import Pause
 from tarn.errors import ConflictError, NotFoundError, RefusedError
 
 __all__ = ["apply_command"]
 
+# Commands that change the spec revision. An acknowledgement and a demand do not.
 _Ask = Scale | Adapt | PauseScaling | Resume | Drain | Down | ControlRequest
-"""What changes the spec revision; an acknowledgement and a demand do not."""
+# Most followers that the spec does not list. Every tick looks at each of them.
 MOST_FOLLOWERS = 1000
-"""Followers besides those of the spec; each is kept, shown and looked at in every tick."""
+# Most of these that one principal may have, so that it cannot lock out the others.
 MOST_NAMES = 100
-"""Of those, followers of one principal: so that nobody locks out the others."""
+# Instances that an error names; a fleet may have thousands.
 NAMED = 10
-"""How many instances an error names; a fleet may have thousands."""
 
 
 def apply_command(  # noqa: PLR0913 (a command, its condition, and when)
@@ -51,7 +51,7 @@ def apply_command(  # noqa: PLR0913 (a command, its condition, and when)
     if_match: int | None = None,
     asker: Requester | None = None,
 ) -> tuple[Fleet, Done]:
-    """Return *fleet* after *command*, and the answer; its events say who the *asker* was.
+    """Return *fleet* after *command*, and the answer. Its events name the *asker*.
 
     Raises:
         ConflictError: *if_match* is not the present spec revision.
@@ -60,7 +60,7 @@ def apply_command(  # noqa: PLR0913 (a command, its condition, and when)
     """
     if isinstance(command, Acknowledge):
         who = "" if asker is None else asker.principal
-        _welcome(fleet, command.applied.name, rules, who, now_s)
+        _check_follower(fleet, command.applied.name, rules, who, now_s)
         lease_s = command.lease_s
         fleet = acknowledged(fleet, command.applied, now_s, at, lease_s=lease_s, held_by=who)
         return fleet, Done(fleet.spec_revision, f"view revision {fleet.view.revision}")
@@ -78,7 +78,11 @@ def apply_command(  # noqa: PLR0913 (a command, its condition, and when)
     after, message = _changed(
         fleet, command, rules, _CommandContext(now_s, at, EventCause(asker=asker))
     )
-    call = _number_of(after, command) if isinstance(command, ControlRequest) else None
+    call = None
+    if isinstance(command, ControlRequest):
+        # the request may be a repeated one, which keeps the number of its first call
+        requested = after.control.requested(command.request)
+        call = after.control.number if requested is None else requested.number
     if after is fleet:
         return fleet, Done(fleet.spec_revision, message, call)
     after = attrs.evolve(after, spec_revision=fleet.spec_revision + 1)
@@ -87,7 +91,7 @@ def apply_command(  # noqa: PLR0913 (a command, its condition, and when)
 
 @attrs.frozen
 class _CommandContext:
-    """When something was asked, and by whom."""
+    """The time of a command, and its cause."""
 
     now_s: float
     at: float
@@ -115,11 +119,10 @@ def _changed(  # noqa: PLR0911 (one for each command)
     assert_never(command)
 
 
-def _welcome(fleet: Fleet, name: str, rules: Rules, who: str, now_s: float) -> None:
-    """Raise where *who* may not follow as *name*: it belongs to another, or is one too many.
-
-    A drain would trust whoever took the name of another follower.
-    """
+def _check_follower(fleet: Fleet, name: str, rules: Rules, who: str, now_s: float) -> None:
+    """Raise if *who* may not follow as *name*: another owns it, or there are too many."""
+    # A drain waits for an acknowledgement by its name alone. Without this check, a principal could
+    # acknowledge in place of another one's follower, and the drain would end too early.
     old = fleet.followers.get(name)
     if old is not None and old.heard_s is not None and old.lease_until_s is None:
         raise RefusedError(
@@ -140,11 +143,11 @@ def _welcome(fleet: Fleet, name: str, rules: Rules, who: str, now_s: float) -> N
                 next_step=f"Take another name with --name, or wait {max(1, round(left_s))} s",
             )
     if name not in rules.required and name not in rules.followers:
-        _room(fleet, name, rules, who)
+        _check_room(fleet, name, rules, who)
 
 
-def _room(fleet: Fleet, name: str, rules: Rules, who: str) -> None:
-    """Raise where the follower *name*, which the spec does not name, is one too many."""
+def _check_room(fleet: Fleet, name: str, rules: Rules, who: str) -> None:
+    """Raise if the follower *name*, which the spec does not list, is one too many."""
     if name in fleet.followers and fleet.followers[name].held_by == who:
         return
     others = fleet.followers.keys() - rules.required - rules.followers - {name}
@@ -170,12 +173,12 @@ def _room(fleet: Fleet, name: str, rules: Rules, who: str) -> None:
 
 
 def _demanded(fleet: Fleet, demand: Demand, who: str, now_s: float) -> tuple[Fleet, Done]:
-    """Hear that requests wait; the next tick decides what comes of it."""
+    """Note that requests wait. The next tick decides whether that wakes the fleet."""
     if fleet.ending:
         return fleet, Done(fleet.spec_revision, f"{fleet.name} is ending")
     fleet = hear_failures(fleet, demand, who, now_s)
     if not demand.waiting and not demand.refused:
-        message = "heard" if demand.failures else "nobody waits"
+        message = "heard" if demand.failures else "no request waits"
         return fleet, Done(fleet.spec_revision, message)
     heard = DemandReport(demand.source, demand.waiting, now_s, demand.refused)
     message = "heard" if fleet.manual != 0 else "the demand was noted, but a person set 0 replicas"
@@ -226,13 +229,15 @@ def _down(fleet: Fleet, when: _CommandContext) -> tuple[Fleet, str]:
     if fleet.ending:
         return fleet, "it is ending already"
     ended = attrs.evolve(fleet, ending=True, frozen_s=None, sized_by=when.cause.asker)
-    return ended.note(when.at, "TARN-1203", fleet.name, "down was asked", when.cause), "it ends"
+    return ended.note(when.at, "TARN-1203", fleet.name, "down was requested", when.cause), "it ends"
 
 
 def _resume(fleet: Fleet, when: _CommandContext) -> tuple[Fleet, str]:
     if not (fleet.pause or fleet.halted or fleet.strikes or fleet.frozen_s is not None):
         return fleet, "nothing was paused, halted or frozen"
-    resumed = attrs.evolve(fleet, pause=None, halted="", strikes=0, retry_s=0.0, frozen_s=None)
+    resumed = attrs.evolve(
+        fleet, pause=None, halted="", halted_by="", strikes=0, retry_s=0.0, frozen_s=None
+    )
     return resumed.note(when.at, "TARN-1202", fleet.name, "resumed", when.cause), "resumed"
 
 
@@ -242,7 +247,10 @@ def _drain(fleet: Fleet, command: Drain, rules: Rules, when: _CommandContext) ->
         return fleet, f"{found.id} is draining already"
     if command.now or not found.in_view:
         return _drain_now(fleet, found, when)
-    asked = found if found.retiring is not None else _retiring(found, fleet)
+    asked = found
+    if found.retiring is None:
+        others_then = sum(i.in_view for i in fleet.instances) - 1
+        asked = attrs.evolve(found, retiring=fleet.next_number, others_then=others_then)
     lacking = lacks(asked, fleet.instances, fleet.desired)
     if lacking and (why := no_room(fleet, rules)):
         raise RefusedError(
@@ -262,14 +270,8 @@ def _drain(fleet: Fleet, command: Drain, rules: Rules, when: _CommandContext) ->
     return fleet.note(when.at, "TARN-1117", found.id, ASKED_FOR, when.cause), message
 
 
-def _retiring(found: Instance, fleet: Fleet) -> Instance:
-    """Return *found*, which is in the view, as one that leaves once another takes its place."""
-    others_then = sum(i.in_view for i in fleet.instances) - 1
-    return attrs.evolve(found, retiring=fleet.next_number, others_then=others_then)
-
-
 def _drain_now(fleet: Fleet, found: Instance, when: _CommandContext) -> tuple[Fleet, str]:
-    """Withdraw *found* at once, whatever else serves."""
+    """Withdraw *found* at once, even if nothing else serves."""
     drained = found.become(InstanceState.DRAINING, when.now_s, ASKED_FOR)
     drained = attrs.evolve(
         drained, evicted=True, stop_posted=found.stop_posted or found.endpoint is None
@@ -287,7 +289,7 @@ def _drain_now(fleet: Fleet, found: Instance, when: _CommandContext) -> tuple[Fl
 def _control(
     fleet: Fleet, command: ControlRequest, rules: Rules, when: _CommandContext
 ) -> tuple[Fleet, str]:
-    """Make it the newest call; who has it, and who not yet, is told by those who look."""
+    """Make it the newest call of those that every instance must have had."""
     of_models = command.kind in (CallKind.LOAD, CallKind.UNLOAD)
     if of_models and rules.spec.models.control != "explicit":
         raise RefusedError(
@@ -318,13 +320,10 @@ def _control(
         )
     fleet = attrs.evolve(fleet, control=control)
     message = f"{call.said}: call {call.number}"
-    return fleet.note(when.at, "TARN-1115", call.model or fleet.name, message, when.cause), message
-
-
-def _number_of(fleet: Fleet, command: ControlRequest) -> int:
-    """Return the number of the call that *command* asked for, now or before."""
-    found = fleet.control.requested(command.request)
-    return fleet.control.number if found is None else found.number
+    models = (call.model,) if call.model else ()
+    subject = call.model or fleet.name
+    noted = fleet.note(when.at, "TARN-1115", subject, message, when.cause, models=models)
+    return noted, message
 
 
 def _found(fleet: Fleet, instance_id: str) -> Instance:
@@ -340,6 +339,6 @@ def _found(fleet: Fleet, instance_id: str) -> Instance:
 
 
 def _with(fleet: Fleet, instance: Instance) -> Fleet:
-    """Return *fleet* with *instance* in place of the one of its id."""
+    """Return *fleet* with *instance* in place of the one with the same id."""
     others = (instance if i.id == instance.id else i for i in fleet.instances)
     return attrs.evolve(fleet, instances=tuple(others))

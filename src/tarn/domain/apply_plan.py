@@ -1,4 +1,4 @@
-"""Carry a plan into the fleet: mint ids, move states. Still pure; posting is the loop's."""
+"""Apply a plan to the fleet: create instance ids, change states. Pure; the loop posts it."""
 
 import itertools
 import math
@@ -9,35 +9,35 @@ from tarn.domain.control_calls import CallProgress
 from tarn.domain.draining import DrainProgress
 from tarn.domain.events import NOBODY
 from tarn.domain.fleet import Fleet, Rules
-from tarn.domain.follow_up import open_sessions
+from tarn.domain.follow_up import open_sequences, open_sessions
 from tarn.domain.instance import Instance, InstanceState, id_of
 from tarn.domain.plan import Plan
-from tarn.domain.replacing import after_another
+from tarn.domain.renewal import after_another
 from tarn.domain.samples import Known
 from tarn.domain.strikes import count_relapse
-from tarn.domain.verdicts import FOR_UNWELL
+from tarn.domain.verdicts import REPLACED_UNWELL
 
 __all__ = ["ASKED_FOR", "apply_plan"]
 
 Note = tuple[str, str, str]
 ASKED_FOR = "a person asked for it"
+# Codes of events that follow from the size alone. Their cause is the newest decision.
 _OF_SIZE = frozenset({"TARN-1100", "TARN-1103", "TARN-1110"})
-"""What a plan does for the size alone: it comes from the decision in force."""
 
 
 def apply_plan(fleet: Fleet, step: Plan, rules: Rules, now_s: float, at: float) -> Fleet:
-    """Return *fleet* after *step*; ids for new instances are minted here and nowhere else."""
+    """Return *fleet* after *step*. Ids of new instances are created only here."""
     if step == Plan():
         return fleet
-    condemned, unwell = dict(step.condemn), dict(step.replace)
+    unwell = dict(step.replace)
+    reasons = {id_: ("TARN-1108", why) for id_, why in step.condemn}
+    reasons |= {id_: (REPLACED_UNWELL, why) for id_, why in unwell.items()}
     before = fleet
     notes: list[Note] = []
     moved = [
         _stopped(i, fleet, rules, now_s, notes)
         if i.id in step.stop
-        else _replaced(i, unwell[i.id], now_s, notes)
-        if i.id in unwell
-        else _moved(i, step, condemned, now_s, notes)
+        else _moved(i, step, reasons, now_s, notes)
         for i in fleet.instances
     ]
     if step.retire:
@@ -56,43 +56,39 @@ def apply_plan(fleet: Fleet, step: Plan, rules: Rules, now_s: float, at: float) 
     ]
     notes.extend(("TARN-1100", i.id, "asked for") for i in fresh)
     everyone = sorted((*moved, *fresh), key=lambda i: i.id)
-    fleet = _noted(fleet.with_instances(everyone), at, notes)
+    fleet = _noted(fleet.with_instances(everyone), at, notes, step.retire)
     for i in before.instances:
-        if i.id in unwell or (i.id in step.retire and i.retiring_for == FOR_UNWELL):
+        if i.id in unwell or (i.id in step.retire and i.retiring_code == REPLACED_UNWELL):
             fleet = count_relapse(fleet, i, now_s)
     return attrs.evolve(fleet, next_number=first + step.launch)
 
 
-def _replaced(instance: Instance, why: str, now_s: float, notes: list[Note]) -> Instance:
-    """Return the unwell *instance* as it begins to drain, for good."""
-    notes.append(("TARN-1142", instance.id, why))
-    return attrs.evolve(instance.become(InstanceState.DRAINING, now_s, why), evicted=True)
-
-
-def _noted(fleet: Fleet, at: float, notes: list[Note]) -> Fleet:
+def _noted(fleet: Fleet, at: float, notes: list[Note], retired: frozenset[str]) -> Fleet:
     """Return *fleet* with *notes* in their order, those about its size with their decision."""
+    # An instance in *retired* does not drain for the size: a person asked, or it is unwell or worn.
     sized = fleet.decisions[-1].cause if fleet.decisions else NOBODY
-    for of_size, some in itertools.groupby(notes, key=_is_of_size):
+    for of_size, some in itertools.groupby(
+        notes, key=lambda note: note[0] in _OF_SIZE and note[1] not in retired
+    ):
         fleet = fleet.notes(at, some, sized if of_size else NOBODY)
     return fleet
-
-
-def _is_of_size(note: Note) -> bool:
-    return note[0] in _OF_SIZE and note[2] != ASKED_FOR
 
 
 def _moved(
     instance: Instance,
     step: Plan,
-    condemned: dict[str, str],
+    reasons: dict[str, tuple[str, str]],
     now_s: float,
     notes: list[Note],
 ) -> Instance:
     id_ = instance.id
-    if id_ in condemned:
-        notes.append(("TARN-1108", id_, condemned[id_]))
-        drained = instance.become(InstanceState.DRAINING, now_s, condemned[id_])
-        return attrs.evolve(drained, condemned=True)
+    if id_ in reasons:
+        code, why = reasons[id_]
+        notes.append((code, id_, why))
+        condemned = code == "TARN-1108"
+        blamed = instance.blamed if condemned else ""
+        drained = instance.become(InstanceState.DRAINING, now_s, why, blamed=blamed)
+        return attrs.evolve(drained, condemned=condemned, evicted=not condemned)
     if id_ in step.cancel:
         drained = instance.become(InstanceState.DRAINING, now_s, "not needed any more")
         return attrs.evolve(drained, stop_posted=True)
@@ -111,8 +107,7 @@ def _leaving(instance: Instance, step: Plan, now_s: float, notes: list[Note]) ->
     if id_ in step.retire:
         code, why = "TARN-1103", ASKED_FOR
         if instance.retiring_for:
-            why = instance.retiring_for
-            code = "TARN-1142" if why == FOR_UNWELL else "TARN-1172"
+            code, why = instance.retiring_code, instance.retiring_for
         notes.append((code, id_, why))
         return attrs.evolve(instance.become(InstanceState.DRAINING, now_s, why), evicted=True)
     if id_ in step.take_back:
@@ -120,7 +115,7 @@ def _leaving(instance: Instance, step: Plan, now_s: float, notes: list[Note]) ->
         back = instance.become(InstanceState.READY, now_s)
         return attrs.evolve(back, left_revision=None, withdrawn_s=None, drain=None)
     if id_ in step.unload:
-        return attrs.evolve(instance, drain=_drain(instance).unload(now_s))
+        return attrs.evolve(instance, drain=(instance.drain or DrainProgress()).unload(now_s))
     return instance
 
 
@@ -130,7 +125,11 @@ def _stopped(
     if instance.condemned or instance.untouched:
         return attrs.evolve(instance, stop_posted=True)
     holding = () if instance.gone else open_sessions(instance, fleet)
-    drain = _counted(_drain(instance), instance, sum(count for _, count in holding))
+    drain = instance.drain or DrainProgress()
+    drain = _counted(drain, instance, sum(count for _, count in holding))
+    drain = attrs.evolve(
+        drain, sequences_cut=0 if instance.gone else open_sequences(instance, fleet)
+    )
     if still := _still(drain, instance, holding):
         after = f"{still} after {now_s - instance.since_s:.0f} s"
         notes.append(("TARN-1109", instance.id, after))
@@ -138,17 +137,15 @@ def _stopped(
     return attrs.evolve(instance, stop_posted=True, drain=drain)
 
 
-def _drain(instance: Instance) -> DrainProgress:
-    return instance.drain or DrainProgress()
-
-
 def _counted(drain: DrainProgress, instance: Instance, sessions: int) -> DrainProgress:
-    """Return *drain* with what is cut: a request in a session is one thing, seen twice."""
+    """Return *drain* with the number of requests and sessions that the stop cuts."""
     if drain.proven:
         return attrs.evolve(drain, cut=sessions)
     busy = instance.busy
     requests = math.ceil(busy.value) if isinstance(busy, Known) else 0
-    unloading = drain.unload_s is not None and not drain.refused  # and not done: some execute
+    # Triton has not finished unloading, so at least one request still executes.
+    unloading = drain.unload_s is not None and not drain.refused
+    # The greatest, not the sum: a request in a session is counted by Triton and by the follower.
     cut = max(requests, sessions, int(unloading))
     known = isinstance(busy, Known) or cut > 0
     more = unloading or not isinstance(busy, Known)
@@ -156,10 +153,12 @@ def _counted(drain: DrainProgress, instance: Instance, sessions: int) -> DrainPr
 
 
 def _still(drain: DrainProgress, instance: Instance, holding: tuple[tuple[str, int], ...]) -> str:
-    """Say what is at work all the same; '' when nothing is."""
+    """Say what is still at work; empty when nothing is."""
     if sessions := sum(count for _, count in holding):
         names = ", ".join(name for name, count in holding if count)
-        return f"{_sessions(sessions)} still open at {names}"
+        counted = "1 session" if sessions == 1 else f"{sessions} sessions"
+        of_them = f", {drain.sequences_cut} of them sequences," if drain.sequences_cut else ""
+        return f"{counted}{of_them} still open at {names}"
     if drain.proven or instance.gone:
         return ""
     if drain.unload_s is not None and not drain.refused:
@@ -168,7 +167,7 @@ def _still(drain: DrainProgress, instance: Instance, holding: tuple[tuple[str, i
 
 
 def _parted(drain: DrainProgress, instance: Instance, fleet: Fleet, rules: Rules) -> DrainProgress:
-    """Return *drain* with who let go of *instance*, and who was waited for no more."""
+    """Return *drain* with the followers that let *instance* go, and those whose lease ended."""
     left = instance.left_revision
     if left is None:
         return drain
@@ -194,7 +193,3 @@ def _named(follower: str, rules: Rules) -> str:
         if isinstance(listed, (list, tuple)) and follower in listed:
             return f"{discovery.use}@{follower}"
     return follower
-
-
-def _sessions(count: int) -> str:
-    return "1 session" if count == 1 else f"{count} sessions"

@@ -1,4 +1,4 @@
-"""Who has had which control call, what becomes of a call, and who must wait for one. Pure."""
+"""Which instances have had which control calls, and which must still wait for one. Pure."""
 
 import enum
 from collections.abc import Iterable, Iterator
@@ -11,12 +11,12 @@ from tarn.domain.instance import Instance, InstanceState
 
 __all__ = ["CallState", "InstanceCallState", "behind", "settle_calls", "who_has", "why_not_yet"]
 
+# A younger call is normally still on its way, so it is not reported.
 PATIENCE_S = 10.0
-"""A call that is younger is on its way, and no trouble yet."""
+# Instances that one line of text names.
 NAMED = 5
-"""Instances that one line names."""
+# Instances that one tick examines for `behind`, so that its cost is bounded.
 LOOKED_AT = 50
-"""Instances that a tick looks at for it."""
 
 
 class CallState(enum.StrEnum):
@@ -37,7 +37,7 @@ class InstanceCallState:
 
 
 def who_has(instances: Iterable[Instance], call: ControlCall) -> Iterator[InstanceCallState]:
-    """Yield how each instance that has a process, and stays, stands to *call*."""
+    """Yield how each starting or ready instance stands to *call*."""
     for instance in instances:
         if instance.state in (InstanceState.STARTING, InstanceState.READY):
             yield _stands(instance, call)
@@ -71,10 +71,10 @@ def _why(instance: Instance, progress: CallProgress, call: ControlCall) -> str:
 
 
 def settle_calls(fleet: Fleet, rules: Rules, at: float) -> Fleet:
-    """Return *fleet* with an end for each call that every instance has answered.
+    """Return *fleet* with each call settled that every instance has answered.
 
-    Done by somebody: it is wanted from then on. Refused by all: it is dropped, and what was wanted
-    before is wanted again, for a Triton that refuses keeps what it had.
+    A call that some instance has carried out stays wanted. A call that all refused is dropped, and
+    the call before it is wanted again.
     """
     if not fleet.control.unsettled:
         return fleet
@@ -89,29 +89,30 @@ def _settled(fleet: Fleet, call: ControlCall, rules: Rules, at: float) -> Fleet:
     if not stand or any(one.state is CallState.NOT_YET for one in stand):
         return fleet
     refused = [(one.instance.id, one.why) for one in stand if one.state is CallState.REFUSES]
-    subject = call.model or fleet.name
+    subject, models = call.model or fleet.name, (call.model,) if call.model else ()
     if len(refused) == len(stand):
+        # A Triton that refuses a call keeps what it had, so the call before it is wanted again.
         control = fleet.control.dropped(call, refused)
         id_, why = refused[0]
         found = f"{call.said} (call {call.number}): no instance could do it; {id_}: {why}"
-        return attrs.evolve(fleet, control=control).note(at, "TARN-1145", subject, found)
-    control = fleet.control.settled(call, keep=bool(refused) or not _as_started(call, rules))
-    had = f"{call.said} (call {call.number}): {len(stand) - len(refused)} of {len(stand)} have it"
-    return attrs.evolve(fleet, control=control).note(at, "TARN-1125", subject, had)
-
-
-def _as_started(call: ControlCall, rules: Rules) -> bool:
-    """Say whether a start leads to the same as *call*: it does not load the model."""
+        fleet = attrs.evolve(fleet, control=control)
+        return fleet.note(at, "TARN-1145", subject, found, models=models)
+    # A start does the same as the unload of a model that `models.serve` does not list.
     serve = rules.spec.models.serve
-    return call.kind is CallKind.UNLOAD and bool(serve) and call.model not in serve
+    needless = call.kind is CallKind.UNLOAD and bool(serve) and call.model not in serve
+    control = fleet.control.settled(call, keep=bool(refused) or not needless)
+    had = f"{call.said} (call {call.number}): {len(stand) - len(refused)} of {len(stand)} have it"
+    fleet = attrs.evolve(fleet, control=control)
+    return fleet.note(at, "TARN-1125", subject, had, models=models)
 
 
 def why_not_yet(instance: Instance, control: WantedCalls, had: Iterable[Instance]) -> str:
     """Say which call keeps *instance* out of the view; empty when none does.
 
-    A new one must have had every call, and must not have refused the load of a model that others
-    in the view (*had*) did. One that comes back must have had every call, too. One that an earlier
-    master may have had in the view is held only by what it lacked from its beginning.
+    A new instance must have had every call. It must also not have refused to load a model that
+    another instance of *had* in the view has loaded. An instance that returns to the view must have
+    had every call. An instance that an earlier master may have had in the view is kept out only by
+    calls that are older than itself.
     """
     progress = instance.calls
     if not control.calls or progress.upto >= control.number:
@@ -135,19 +136,19 @@ def why_not_yet(instance: Instance, control: WantedCalls, had: Iterable[Instance
 
 
 def behind(fleet: Fleet, at: float) -> str:
-    """Say which calls some instance lacks though it serves or refuses; empty when all have all."""
+    """Say which calls a serving or refusing instance lacks; empty when none does."""
     if not fleet.control.calls:
         return ""
-    lacking = [
-        i for i in fleet.of(InstanceState.STARTING, InstanceState.READY) if _lacks(i, fleet.control)
-    ]
+    alive = fleet.of(InstanceState.STARTING, InstanceState.READY)
+    lacking = [i for i in alive if i.calls.upto < fleet.control.number]
     said: dict[int, list[str]] = {}
     calls = {call.number: call for call in fleet.control.calls}
     for instance in lacking[:LOOKED_AT]:
         for number, call in calls.items():
             if at - call.asked_at >= PATIENCE_S and not instance.calls.has(number):
                 one = _stands(instance, call)
-                if one.state is CallState.REFUSES or _is_late(instance, call):
+                refused = instance.calls.refusal(number) is not None
+                if refused or instance.state is InstanceState.READY:
                     each = f"{instance.id} {one.state} ({one.why})"
                     said.setdefault(number, []).append(each)
     more = f" (and perhaps {len(lacking) - LOOKED_AT} more)" if len(lacking) > LOOKED_AT else ""
@@ -157,12 +158,3 @@ def behind(fleet: Fleet, at: float) -> str:
         for number, each in said.items()
     )
     return "; ".join(texts) + (more if said else "")
-
-
-def _lacks(instance: Instance, control: WantedCalls) -> bool:
-    return instance.calls.upto < control.number
-
-
-def _is_late(instance: Instance, call: ControlCall) -> bool:
-    refused = instance.calls.refusal(call.number) is not None
-    return refused or instance.state is InstanceState.READY

@@ -25,23 +25,30 @@ class Code:
     meaning: str
     next_step: str
 
+    @property
+    def step(self) -> str:
+        """The next step; empty where there is nothing to do."""
+        return "" if self.next_step == _NOTHING else self.next_step
 
+
+# The next step of what needs none.
+_NOTHING = "Nothing."
 _I, _W, _A = Severity.INFO, Severity.WARNING, Severity.ALERT
 
 _TABLE = (
     # 10xx: the master
     Code("TARN-1000", _A, "error", "Something failed that has no code of its own.", "Look where the message points; `tarn support-bundle` collects what a report needs."),
     Code("TARN-1001", _A, "superseded", "A master with a higher epoch is running; the older one changes nothing any more.", "Nothing: the newer master has taken over."),
-    Code("TARN-1002", _I, "master started", "A master took up its work.", "Nothing."),
+    Code("TARN-1002", _I, "master started", "A master took up its work.", _NOTHING),
     Code("TARN-1003", _I, "master leaves", "The master was asked to leave; the fleet stays.", "`tarn up` starts a master that takes the fleet over."),
-    Code("TARN-1004", _I, "instance recovered", "The master found an instance of an earlier master and took it over.", "Nothing."),
+    Code("TARN-1004", _I, "instance recovered", "The master found an instance of an earlier master and took it over.", _NOTHING),
     Code("TARN-1005", _W, "state not saved", "The master's state could not be written; it goes on, and the next master rebuilds from what it finds.", "Free disk space, or fix the permissions of the cluster's directory."),
     Code("TARN-1006", _A, "older state used", "The newest saved state could not be read; an older one was used.", "Check the disk; `tarn status` shows what was recovered."),
     Code("TARN-1007", _A, "state is newer", "The saved state was written by a newer TARN.", "Use the newer TARN, or end the cluster with it first."),
     Code("TARN-1008", _A, "fenced", "The master has not heard from its runtime for `master.fence_after`, so it stopped acting.", "Check the runtime; the master acts again as soon as it answers."),
     Code("TARN-1009", _A, "provider blocked", "A provider has been working on one item for more than 10 s.", "Look at the named provider; ticks go on without it."),
     Code("TARN-1010", _A, "replacements frozen", "More than half of the fleet fell silent at once, so the master itself is suspect and nothing is replaced.", "Check the network; replacements resume when half of the instances answer again, or after five minutes; `tarn resume` resumes them at once."),
-    Code("TARN-1011", _I, "replacements thawed", "Silent instances are replaced again.", "Nothing."),
+    Code("TARN-1011", _I, "replacements thawed", "Silent instances are replaced again.", _NOTHING),
     Code("TARN-1012", _A, "policy failed", "The scaling policy raised, hung or answered nonsense; the present size is kept.", "Correct the policy that the message names; `tarn resume` tries it again."),
     Code("TARN-1013", _A, "control loop error", "A tick of the control loop failed; it was counted, and the next tick runs as usual.", "Report it, ideally with the output of `tarn support-bundle`."),
     Code("TARN-1014", _A, "keeper missing", "Nobody restarts the master when it ends.", "`tarn up` starts a keeper."),
@@ -53,52 +60,53 @@ _TABLE = (
     Code("TARN-1041", _W, "few descriptors", "The master may not open as many files as it needs for this number of instances.", "Raise the limit of open files (`ulimit -n`, or LimitNOFILE of a service), then restart the master."),
     Code("TARN-1051", _W, "wall clock jumped", "The wall clock was set by more than a minute, or the machine slept. No instance is replaced because of it; a pause ends by the new time.", "Keep the clock right with NTP or chrony; if scaling was paused, check when the pause ends."),
     # 11xx: instances
-    Code("TARN-1100", _I, "instance requested", "A new instance was asked for.", "Nothing."),
-    Code("TARN-1101", _I, "instance starting", "Its process exists.", "Nothing."),
-    Code("TARN-1102", _I, "instance ready", "It serves, and is in the view.", "Nothing."),
-    Code("TARN-1103", _I, "instance draining", "It was taken out of the view, and finishes what it has.", "Nothing."),
-    Code("TARN-1104", _I, "instance stopped", "It ended as requested, with nothing to finish or unable to finish it; the message is the receipt.", "Nothing."),
+    Code("TARN-1100", _I, "instance requested", "A new instance was asked for.", _NOTHING),
+    Code("TARN-1101", _I, "instance starting", "Its process exists.", _NOTHING),
+    Code("TARN-1102", _I, "instance ready", "It serves, and is in the view.", _NOTHING),
+    Code("TARN-1103", _I, "instance draining", "It was taken out of the view, and finishes what it has.", _NOTHING),
+    Code("TARN-1104", _I, "instance stopped", "It ended as requested, with nothing to finish or unable to finish it; the message is the receipt.", _NOTHING),
     Code("TARN-1105", _W, "instance failed", "It ended or could not start; it is replaced after a back-off.", "`tarn logs INSTANCE` shows Triton's log."),
     Code("TARN-1106", _W, "instance silent", "It does not answer; it is out of the view.", "It is replaced after `instance.replace_after`."),
-    Code("TARN-1107", _I, "instance answers again", "It is back in the view.", "Nothing."),
+    Code("TARN-1107", _I, "instance answers again", "It is back in the view.", _NOTHING),
     Code("TARN-1108", _W, "instance replaced", "It was silent or not ready for too long, so it is killed and replaced.", "`tarn logs INSTANCE` shows Triton's log."),
     Code("TARN-1109", _W, "drain cut", "The drain limit passed; what still ran was cut.", "Raise `drain.timeout` if requests may take this long."),
-    Code("TARN-1110", _I, "returned from draining", "It was needed again before its stop.", "Nothing."),
+    Code("TARN-1110", _I, "returned from draining", "It was needed again before its stop.", _NOTHING),
     Code("TARN-1111", _W, "model unavailable", "A model that should be served is not; the message is Triton's own.", "Fix the model in the repository; `tarn logs INSTANCE` shows more."),
     Code("TARN-1112", _A, "launching given up", "Five instances in a row failed quickly, and none serves; nothing more is launched. It resumes automatically when one serves.", "Correct the cause in the message, then `tarn resume`."),
     Code("TARN-1113", _W, "place will be taken", "The runtime will take its place away (preemption, or a node is decommissioned): it is drained, and replaced at once.", "Nothing; if it happens often, ask for a queue or nodes that are not preempted."),
     Code("TARN-1114", _I, "instance drained", "It ended as requested, after it had finished its requests; the message is the receipt.", "Nothing; where something was cut, raise `drain.timeout` if requests may take this long."),
     Code("TARN-1115", _I, "control call asked", "Every present and future instance will load or unload a model, or change its trace or log settings.", "Nothing; `tarn models wanted` shows who has it."),
-    Code("TARN-1125", _I, "control call done", "Every instance has answered a control call.", "Nothing."),
+    Code("TARN-1125", _I, "control call done", "Every instance has answered a control call.", _NOTHING),
     Code("TARN-1135", _W, "control call not everywhere", "An instance has not done a control call yet, or refuses it; the message has Triton's own error. The other instances have done it, so instances serve different models.", "Correct the model, then load it again; or `tarn drain INSTANCE` replaces the instance. See docs/how-to/load-models.md."),
     Code("TARN-1145", _A, "control call dropped", "Every instance refused a control call, so TARN drops it, and the calls before it stay in force.", "Correct what Triton's error in the message names, then ask again."),
     Code("TARN-1155", _A, "models are not controlled", "Triton loads and unloads models on request only when it was started with `models.control: explicit`.", "Start the cluster with `models: {control: explicit}`."),
     Code("TARN-1165", _A, "too many control calls", "TARN limits the number and the size of the calls that it keeps for future instances.", "Put configurations and files into the model repository, and load from there; unload what is not needed."),
     Code("TARN-1117", _I, "replacement first", "A person requested its drain: it keeps serving until another instance serves all its models, then it drains.", "Nothing; `tarn drain INSTANCE --now` does not wait for a replacement."),
     Code("TARN-1124", _W, "process of a Python model ended", "Triton runs each instance of a Python model in a process of its own. This process ended by itself (it was killed, or it exited), and Triton does not start it again: the model stays READY, and requests fail.", "`tarn logs INSTANCE` shows what it wrote last; if it was killed, check the memory. `tarn drain INSTANCE` replaces the instance."),
-    Code("TARN-1134", _I, "process of a Python model back", "The model was loaded again or unloaded after its process had ended.", "Nothing."),
+    Code("TARN-1134", _I, "process of a Python model back", "The model was loaded again or unloaded after its process had ended.", _NOTHING),
     Code("TARN-1127", _I, "launching goes on", "Launching was given up, but an instance has served since: new ones are launched again, each after the longest back-off, until one proves stable.", "Nothing; `tarn events` names what failed before."),
     Code("TARN-1137", _A, "metrics unreadable", "An instance answers, but its metrics cannot be read: they are switched off, or their port cannot be reached. TARN reads its statistics instead: requests are still counted, the queue is an estimate, and nothing is known about its GPUs.", "Remove `allow-metrics` from `triton.args`, or let the master reach the metrics port."),
     Code("TARN-1147", _W, "instances differ", "Instances serve different models or versions: the repository changed while they ran, and each serves what was there when it started.", "Replace the older ones one by one: `tarn drain INSTANCE` starts the replacement first. With `models.control: explicit`, loading the model again also works."),
     Code("TARN-1122", _W, "instance unwell", "The instance passes its health checks but fails its users: requests for one of its models fail far more often than elsewhere, or wait without an answer. It gets test requests. It leaves the view, unless fewer than half of the ready instances would remain there.", "Nothing: the instance is replaced when its test requests fail, and returns to the view when they succeed. `tarn logs INSTANCE` shows Triton's log; docs/how-to/when-an-instance-is-unwell.md explains the steps."),
     Code("TARN-1128", _W, "clients avoid an instance", "Clients of TARN report bad answers that the caller did not cause. A report is not proof: the instance gets test requests, and stays in the view if it answers them. If Triton counts no failure, the model may answer with `InferenceResponse(error=...)`, which Triton counts as a success.", "`tarn logs INSTANCE` shows the model's errors; `tarn drain INSTANCE` replaces the instance."),
-    Code("TARN-1132", _I, "instance well again", "Nothing indicates a fault of the instance any more: it is in the view, and gets no more test requests.", "Nothing."),
+    Code("TARN-1132", _I, "instance well again", "Nothing indicates a fault of the instance any more: it is in the view, and gets no more test requests.", _NOTHING),
     Code("TARN-1142", _W, "unwell instance replaced", "Test requests confirmed that the instance is unwell: it drains as far as it can, and another instance replaces it.", "`tarn logs INSTANCE` shows Triton's log. With `instance.unwell.replace: false` no unwell instance is replaced; see docs/how-to/when-an-instance-is-unwell.md."),
     Code("TARN-1152", _A, "model fails everywhere", "A model fails on all instances alike, or none of them answers its requests, so the instances are not to blame: none is ejected or replaced. The message has Triton's own error, if a test request produced one.", "Look at what changed: the model's version, what it needs (files, tokens, databases), or what callers send; see docs/how-to/when-an-instance-is-unwell.md."),
     Code("TARN-1162", _W, "instance slow", "A model computes several times as long on this instance as on others, at the same batch size. TARN only reports it.", "Look at its node: another program, a hot or shared GPU, a swapping machine; `tarn drain INSTANCE` replaces it."),
-    Code("TARN-1172", _I, "instance worn", "The instance has run for longer than `instance.max_age`, or its processes hold more memory than `instance.max_rss`: it serves until a replacement does, then it drains.", "Nothing."),
+    Code("TARN-1172", _I, "instance worn", "The instance has run for longer than `instance.max_age`, or its processes hold more memory than `instance.max_rss`: it serves until a replacement does, then it drains.", _NOTHING),
     Code("TARN-1176", _W, "instance.max_rss too low", "An instance held more memory than `instance.max_rss` within ten minutes after it became ready, so a replacement would hold as much. It is not replaced for its memory.", "Raise `instance.max_rss` above what a fresh instance takes under load; a leak that is this fast must be fixed in the model."),
     # 12xx: size
     Code("TARN-1200", _I, "size decided", "The desired number of replicas changed.", "`tarn scaling explain` says why."),
     Code("TARN-1201", _I, "scaling paused", "No scaling decisions until the pause ends.", "`tarn resume` ends it at once."),
-    Code("TARN-1202", _I, "scaling resumed", "Scaling decisions are made again.", "Nothing."),
-    Code("TARN-1203", _I, "cluster ends", "`down` was requested: everything drains and stops.", "Nothing."),
-    Code("TARN-1204", _I, "demand from zero", "Requests waited for an instance of a cluster that had none, so one is started.", "Nothing."),
+    Code("TARN-1202", _I, "scaling resumed", "Scaling decisions are made again.", _NOTHING),
+    Code("TARN-1203", _I, "cluster ends", "`down` was requested: everything drains and stops.", _NOTHING),
+    Code("TARN-1204", _I, "demand from zero", "Requests waited for an instance of a cluster that had none, so one is started.", _NOTHING),
     # 13xx: followers and discovery
-    Code("TARN-1300", _I, "follower joined", "A follower acknowledged a view.", "Nothing."),
+    Code("TARN-1300", _I, "follower joined", "A follower acknowledged a view.", _NOTHING),
     Code("TARN-1301", _A, "follower lost", "A required follower's lease ran out; drains wait twice the quiesce time instead of its acknowledgement.", "Restart the follower."),
     Code("TARN-1302", _W, "follower never came", "A required follower has not acknowledged anything yet; drains do not wait for it.", "Start it, or remove it from `discovery`."),
     Code("TARN-1303", _W, "discovery behind", "A discovery could not publish the view.", "Check that the master can reach it; it is tried again."),
+    Code("TARN-1304", _A, "affinity failed", "The affinity raised, hung or answered nonsense. The rules that it gave before stay in force; a model that was loaded since may lack one.", "Correct the affinity that the message names, or choose another one in `affinity.use`; it is tried again."),
     Code("TARN-1312", _W, "follower's name taken", "A principal sent an acknowledgement under the name of a follower that belongs to another principal; it was refused.", "Give each follower its own name; the message says who owns the name, and until when."),
     Code("TARN-1322", _W, "too many followers", "A principal uses too many follower names, or the cluster has too many followers.", "List them in `followers` of a discovery, or stop some of them."),
     # 20xx: configuration
@@ -109,6 +117,7 @@ _TABLE = (
     Code("TARN-2004", _A, "not in this version", "The option belongs to a part that this version does not have.", "Remove it; the message names the part."),
     Code("TARN-2005", _W, "accepted with a note", "The option is accepted, but has no effect here.", "Remove it when convenient."),
     Code("TARN-2007", _W, "metrics switched off", "`triton.args` switches Triton's metrics off: the master reads its statistics instead. The queue is an estimate, and nothing is known about the GPUs.", "Remove `allow-metrics` from `triton.args`."),
+    Code("TARN-2008", _W, "sequences are not kept", "A model keeps state between the requests of a sequence, in one instance. With these settings requests of one sequence reach several instances: they fail, or get wrong results with status 200.", "Leave `affinity.use` at `auto`, and send sequences through TARN's client or HAProxy; or run one instance."),
     Code("TARN-2013", _A, "test request wrong", "The file that `instance.test_request` names cannot be read, or does not hold a valid request.", "Write it as the message says: a JSON inference request with the model's name, or a list of them; `none` switches test requests off; see docs/how-to/test-requests.md."),
     Code("TARN-2100", _A, "refused", "The limits or the present state forbid it.", "The message gives the limits."),
     Code("TARN-2101", _A, "changed meanwhile", "Somebody else changed the cluster first.", "Look at `tarn status`, then ask again."),
@@ -165,6 +174,10 @@ _TABLE = (
     Code("TARN-2342", _A, "priority out of range", "A priority level is outside 1 to `priority_levels`; the default must be given.", "Correct the level."),
     Code("TARN-2343", _A, "negative batch size", "`max_batch_size` is below 0.", "Write 0 for no batching, or the largest batch."),
     Code("TARN-2345", _I, "back end not here", "The tritonserver on the machine where lint runs does not have the back end that the model needs.", "Nothing, if the model is meant for another tritonserver."),
+    Code("TARN-2346", _A, "cache not possible", "Triton does not load a model that has `response_cache` together with `sequence_batching`, or that is decoupled.", "Remove `response_cache`."),
+    Code("TARN-2347", _W, "no cache for the model", "A model asks Triton to keep its answers, but instances have no response cache.", "Set `triton.cache`, such as {size: 256MiB}, or remove `response_cache` from the model."),
+    Code("TARN-2348", _W, "cache without a model", "`triton.cache` takes memory of each instance, but no model's configuration has `response_cache`.", "Write `response_cache { enable: true }` into a model's config.pbtxt, or remove `triton.cache`."),
+    Code("TARN-2349", _I, "calls a model with sequences", "A Python model calls a model that keeps the state of sequences in one instance. Its configuration does not say so, so `affinity.use: auto` does not keep its requests together.", "If callers send it sequences, list it in `affinity.options.models` with `affinity.use: sequence`."),
     Code("TARN-2350", _W, "no copies", "`instance_group.count` is below 1; Triton takes it for 1.", "Write 1 or more."),
     Code("TARN-2351", _A, "GPUs for another kind", "An `instance_group` lists GPUs and is not of KIND_GPU.", "Remove `gpus`, or make it KIND_GPU."),
     Code("TARN-2352", _I, "wants a GPU", "The model asks for a GPU, and the machine where lint runs has none.", "Nothing, if it is meant for another machine."),
@@ -194,6 +207,7 @@ _TABLE = (
     Code("TARN-3105", _A, "not enough GPUs", "The machine has fewer free GPUs than the instances ask for.", "Lower instance.resources.gpus or replicas.max."),
     Code("TARN-3106", _W, "not enough memory", "The instances ask for more memory than the machine has.", "Lower instance.resources.memory or replicas.min."),
     Code("TARN-3115", _A, "back end missing", "The tritonserver that would be started does not have the back end that a model needs.", "Set `triton.binary` to one that has it, use an image from NVIDIA, or call its library in a Python model."),
+    Code("TARN-3116", _A, "no response cache", "The tritonserver that would be started cannot have the response cache that `triton.cache` asks for.", "Use a tritonserver or an image of 23.03 or newer, or remove `triton.cache`."),
     Code("TARN-3120", _A, "no Hadoop", "Hadoop's client jars, or one of their classes, were not found on this machine.", "Set runtime.options.hadoop_home or HADOOP_HOME, and HADOOP_CONF_DIR."),
     Code("TARN-3111", _A, "few open files", "This machine lets a process open fewer files than the master of this fleet needs: two for each instance, and one for each client.", "Raise the hard limit of open files (`ulimit -Hn`, or LimitNOFILE of a service)."),
     Code("TARN-3121", _A, "Hadoop too old", "Hadoop's client is older than 3.3.0.", "Name a newer one in runtime.options.hadoop_home."),
@@ -344,6 +358,9 @@ _TABLE = (
     Code("TARN-3612", _W, "no redispatch", "A request that cannot connect to an instance that has just died is not sent to another one.", "Write `option redispatch 1` and `retries 3` in the backend or in defaults."),
     Code("TARN-3613", _W, "requests run twice", "A request that was sent may have run; sent once more it runs twice.", "Write `retry-on conn-failure`, unless every model may be asked twice."),
     Code("TARN-3614", _W, "little shared memory", "The machine's /dev/shm may be too small for the data of Python models.", "Make it larger, or free it: regions of a Triton that was killed stay there."),
+    Code("TARN-3615", _W, "HAProxy with a known fault", "From 3.2.6 on, until haproxy#3360 was fixed, HAProxy may abort while servers that were added to a leastconn backend are enabled and disabled, which the agent does.", "Use HAProxy 3.2.26 or newer, or a long-term version such as 2.6 or 3.0."),
+    Code("TARN-3616", _A, "sequences not kept", "HAProxy would send requests of one sequence to different instances, or pass on a request whose sequence it cannot read: wrong results.", "Render haproxy.cfg with `tarn lb haproxy config -o DIRECTORY`, and keep its lines in their order."),
+    Code("TARN-3617", _A, "Lua loaded in two ways", "HAProxy 2.6 loses the actions of some files where `lua-load` and `lua-load-per-thread` are both used, and lets requests pass without them.", "Load every file by `lua-load`."),
     Code("TARN-3620", _A, "another tarn installed", "Another project's library that is also called `tarn` is installed in this Python, and its package hides TARN's own.", "pip uninstall tarn, then pip install --force-reinstall tarn-orchestrator."),
     # 374x: secrets; each is met by a client, before anything starts
     Code("TARN-3740", _A, "no secret store", "The file with the secrets is missing, or this user may not read it.", "Check the path; `tarn secrets put NAME` makes a new one."),
@@ -355,7 +372,7 @@ _TABLE = (
     Code("TARN-3746", _W, "secret store open to others", "Users other than its owner may read the keystore, and everybody knows the default password.", "Remove the read permission of others: `chmod 600`, or `hdfs dfs -chmod 600`."),
     Code("TARN-3747", _A, "no password for a secret store", "The file or the variable that holds the keystore's password is missing or empty.", "Write the file, set the variable, or name another one in options.password."),
     # 376x: Kerberos
-    Code("TARN-3760", _I, "tokens renewed by keytab", "The delegation tokens of the submission end at the date in the message; the master gets new ones with its keytab, so instances can also start after that date.", "Nothing."),
+    Code("TARN-3760", _I, "tokens renewed by keytab", "The delegation tokens of the submission end at the date in the message; the master gets new ones with its keytab, so instances can also start after that date.", _NOTHING),
     Code("TARN-3761", _A, "keytab not usable", "The keytab that `runtime.options.kerberos` names is missing, not readable by you, or not a keytab.", "Name a file made by ktutil, kadmin or ipa-getkeytab that you may read."),
     Code("TARN-3762", _A, "no such key", "The keytab has no key of the principal.", "The message lists the principals whose keys it has: correct runtime.options.kerberos.principal, or name another keytab."),
     Code("TARN-3763", _A, "Kerberos ticket expired", "This YARN asks for Kerberos, and the ticket of this user has ended.", "Run kinit."),
@@ -378,7 +395,7 @@ _TABLE = (
     Code("TARN-3800", _W, "sign-in refused", "The api token has changed, or the link was used before or is older than a minute.", "`tarn dashboard` makes a new link, where the cluster was started."),
     Code("TARN-3801", _W, "too many sign-ins", "One address tried to sign in more than ten times, then more than once in six seconds.", "Wait as long as the answer's Retry-After says."),
     Code("TARN-3802", _W, "page's proof expired", "The page that a proxy shows sent a change with a proof (`csrf`) that has expired, or belongs to another master or user.", "Ask `/api/v1/me` for a new one, and send the change again; or reload the page."),
-    Code("TARN-3803", _I, "no sign-in here", "The master does not ask for an api token, so there is no sign-in.", "Nothing."),
+    Code("TARN-3803", _I, "no sign-in here", "The master does not ask for an api token, so there is no sign-in.", _NOTHING),
     Code("TARN-3804", _W, "no sign-in through a proxy", "A token or a session would pass through YARN's proxy, which logs what it passes on.", "Open the page at the master's own address; the message names it."),
     # 378x: Triton's own ports
     Code("TARN-3780", _A, "no keys for Triton", "Parts of Triton's API should be restricted, but the file from which their keys are derived is missing.", "End the cluster and start it again: `tarn up` creates the file."),
@@ -402,7 +419,7 @@ _TABLE = (
     Code("TARN-3729", _A, "client's certificate refused", "The master does not trust the client's certificate.", "Use one that an authority in `api.tls.client_ca` has signed for client use, or none."),
     # 381x: logs
     Code("TARN-3810", _A, "no such number of lines", "The request for a log has no number of lines, or one that is too large.", "Ask for 1 to 2000; `tarn logs` reads whole logs."),
-    Code("TARN-3811", _A, "log not readable on its node", "The NodeManager that keeps the log does not answer, or does not let the master read it.", "`tarn logs INSTANCE` asks with your own ticket, and reads the logs that YARN has collected."),
+    Code("TARN-3811", _A, "log not readable on its node", "The NodeManager that keeps the log does not answer, or does not let the master read it.", "`tarn logs INSTANCE` asks with your own ticket, and reads the logs that YARN has aggregated."),
     # 384x: support bundles, and what the doctor finds of metrics
     Code("TARN-3840", _I, "not on this machine", "A program whose version belongs into a support bundle is not installed.", "Nothing, unless the cluster needs it."),
     Code("TARN-3841", _A, "bundle not written", "The support bundle could not be written, and was removed.", "With -o, name a file in a folder that you may write to, on a disk with free space."),
@@ -412,7 +429,7 @@ _TABLE = (
     Code("TARN-3846", _W, "metrics of an instance not reached", "This machine cannot reach Triton's own metrics; the master may still read them.", "If a Prometheus should scrape Triton directly, open the metrics port to it; otherwise nothing."),
     # 382x: who asked for a change
     Code("TARN-3820", _I, "size set by hand", "A person or a program asked for a number of replicas; the event says who, and from where.", "`tarn adapt` lets the policy choose the size again."),
-    Code("TARN-3821", _I, "size given to the policy", "A person or a program let the policy choose the size, perhaps with other limits; the event says who, and from where.", "Nothing."),
+    Code("TARN-3821", _I, "size given to the policy", "A person or a program let the policy choose the size, perhaps with other limits; the event says who, and from where.", _NOTHING),
     Code("TARN-3822", _W, "events not kept", "The file of events next to the master's log could not be written; the API and the log still work.", "Free disk space, or fix the permissions of the cluster's folder `logs`."),
     # 40xx: finding and reaching
     Code("TARN-4000", _A, "not found", "The cluster, instance or code does not exist.", "`tarn status` lists the clusters and their instances."),

@@ -1,4 +1,4 @@
-"""What people and followers ask of a master; each is answered by the control thread."""
+"""Commands of people and followers to a master. The control thread answers each of them."""
 
 import attrs
 
@@ -22,14 +22,14 @@ __all__ = [
 
 @attrs.frozen
 class Scale:
-    """Set a manual size; None gives the size back to the policy (``scale --auto``)."""
+    """Set the size by hand; None lets the policy choose it again (``scale --auto``)."""
 
     replicas: int | None
 
 
 @attrs.frozen
 class Adapt:
-    """Give the size to the policy, between these bounds; None keeps a bound."""
+    """Let the policy choose the size, within these bounds; None keeps a bound."""
 
     min: int | None = None
     max: int | None = None
@@ -45,7 +45,7 @@ class PauseScaling:
 
 @attrs.frozen
 class Resume:
-    """End a pause, thaw replacements, launch again after a halt."""
+    """End a pause, resume replacements, and launch again after a halt."""
 
 
 @attrs.frozen
@@ -54,17 +54,17 @@ class Drain:
 
     instance_id: str
     now: bool = False
-    """Withdraw it at once, before there is a replacement."""
+    """Withdraw it at once, without waiting for a replacement."""
 
 
 @attrs.frozen
 class Down:
-    """End the cluster: withdraw, drain, stop, leave nothing."""
+    """End the cluster: withdraw, drain and stop every instance."""
 
 
 @attrs.frozen
 class Acknowledge:
-    """A remote follower's word, with the lease it gives itself."""
+    """A remote follower's acknowledgement, and for how long it is valid."""
 
     applied: Applied
     lease_s: float = 15.0
@@ -72,22 +72,22 @@ class Acknowledge:
 
 @attrs.frozen
 class Demand:
-    """Requests want an instance at *source*; it says so again while they do."""
+    """Requests at *source* wait for an instance. It repeats this while they do."""
 
     source: str
     """A load balancer's or a client's name."""
     waiting: int
-    """How many are held there now: each is a request of its own."""
+    """Requests held there now, each counted once."""
     refused: int = 0
-    """How many were refused there since it said so last. A client that tries again is counted each
-    time, so they say that an instance is wanted, and not how many."""
+    """Requests refused there since its last message. A client that tries again is counted each
+    time, so the number shows that an instance is needed, but not how many."""
     failures: tuple[tuple[str, str, int], ...] = ()
-    """(instance id, model, bad answers that the caller did not cause, since it said so last)."""
+    """(instance id, model, bad answers since its last message that the caller did not cause)."""
 
 
 @attrs.frozen
 class ControlRequest:
-    """Send a control call to every instance that serves, or ever will."""
+    """Send a control call to every present and future instance."""
 
     kind: CallKind
     model: str = ""
@@ -95,11 +95,11 @@ class ControlRequest:
     body: str = "{}"
     """A JSON object: parameters of a load or an unload, or the settings to change."""
     request: str = ""
-    """What its asker calls it: the same one again is not a new call. Empty: each is a new one."""
+    """The asker's id of it: a request with the same id is not a new call. Empty: always new."""
 
     @property
     def brings_code(self) -> bool:
-        """Whether it can: a load's parameters are a configuration, and files of a version."""
+        """Whether it may bring code: parameters of a load are a configuration, and model files."""
         return self.kind is CallKind.LOAD and self.body != "{}"
 
 
@@ -110,9 +110,9 @@ Command = (
 
 @attrs.frozen
 class Done:
-    """The answer to a command that was obeyed."""
+    """The answer to a command that was carried out."""
 
     spec_revision: int
     message: str
     call: int | None = None
-    """Number of the control call that was asked for; None where none was."""
+    """Number of the control call that was asked for; None for other commands."""

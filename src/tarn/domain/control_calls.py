@@ -1,13 +1,14 @@
 """Control calls: which model, trace and log calls each instance must have had. Pure.
 
 The *wanted calls* are the newest call for each thing that can be changed: each model, the trace
-settings of all models or of one, the log settings. The calls themselves are kept, and not what they
-bring about: each instance gets each of them once. So a reload reaches everybody once, and what a
-person does at one Triton is not undone.
+settings of all models or of one, the log settings. TARN keeps the calls, not their effects, and
+sends each of them to each instance once. So a reload reaches every instance once, and TARN does
+not undo what a person changes in one Triton by hand.
 
-How Triton 2.51 behaves was measured: a load answers when the model is READY or failed; the same
-load again loads again, and an older version serves meanwhile; a load that fails leaves what served
-before. A model that is not in the repository is refused with 500, one that fails with 400.
+Triton 2.51 behaves as follows (measured). It answers a load when the model is READY or has failed.
+A second load of the same model loads it again, and the older version serves meanwhile. A load that
+fails leaves the older version in place. Triton refuses a model that is not in the repository with
+500, and answers 400 for one that fails.
 """
 
 import enum
@@ -32,14 +33,14 @@ __all__ = [
 ]
 
 MOST_CALLS = 500
-"""Things that calls are kept for: each is looked at in ticks, shown, and saved."""
+"""Most calls that are kept: each is examined in ticks, shown, and saved."""
 MOST_BYTES = 192 * 1024
-"""Of all that is kept of calls: it is saved with each state, perhaps over a network."""
+"""Most bytes of all calls together: they are saved with each state, perhaps over a network."""
 MOST_ATTEMPTS = 4
-"""An instance that refused a call so often in a row is not asked again: only another call is new.
-The count begins again when it was away, as one that restarts refuses for other reasons."""
+"""After this many refusals in a row, a call is not sent to the instance again. The count begins
+again after the instance was away: one that restarts may refuse for other reasons."""
+# The same, however often it was away: a load may be what takes it away each time.
 MOST_ATTEMPTS_EVER = 20
-"""The same, however often it was away: a load may be what takes it away each time."""
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 30.0
 KEEP_OVER = 50
 LONGEST_ERROR = 1024
@@ -59,26 +60,26 @@ class ControlCall:
     """One call that every instance must have had once."""
 
     number: int
-    """Counts the calls of a cluster; a newer one has a higher number."""
+    """Counts the calls of a cluster; a newer call has a higher number."""
     kind: CallKind
     model: str = ""
-    """Empty where it is about the whole server."""
+    """Empty: the call is about the whole server."""
     body: str = "{}"
     """A JSON object: the parameters of a load or an unload, or all settings that were asked for."""
     asked_at: float = 0.0
     """Wall time, Unix seconds."""
     request: str = ""
-    """What its asker called it, so that asking twice is asking once; empty: nothing."""
+    """The asker's id of the call, so that repeating a request makes no new call; empty: none."""
 
     @property
     def slot(self) -> tuple[str, str]:
-        """What it changes: a newer call with the same slot takes its place."""
+        """What it changes: a newer call with the same slot replaces it."""
         of_model = self.kind in (CallKind.LOAD, CallKind.UNLOAD)
         return ("model" if of_model else str(self.kind)), self.model
 
     @property
     def plain(self) -> bool:
-        """Whether it loads what the repository says, as a start does."""
+        """Whether it loads the model as a start does, without parameters of its own."""
         return self.kind is CallKind.LOAD and self.body == "{}"
 
     @property
@@ -91,30 +92,30 @@ class ControlCall:
 
 @attrs.frozen
 class CallOutcome:
-    """What became of a call that is not wanted any more."""
+    """The result of a call that is not wanted any more."""
 
     call: ControlCall
     refused: tuple[tuple[str, str], ...] = ()
-    """(instance id, why) of those that refused it; empty: it was done everywhere."""
+    """(instance id, why) of the instances that refused it; empty: all carried it out."""
     overtaken_by: int = 0
-    """The number of the call that took its place; 0: none did."""
+    """Number of the call that replaced it; 0: none did."""
 
 
 @attrs.frozen
 class CallRefusal:
-    """One instance's no to one call."""
+    """One instance's refusal of one call."""
 
     number: int
     error: str
     attempts: int
-    """In a row, since it was seen again last."""
+    """Attempts in a row since the instance was last seen again."""
     retry_s: float
-    """Monotonic seconds; it is not sent again before."""
+    """Monotonic second before which the call is not sent again."""
     attempts_ever: int = 1
 
     @property
     def final(self) -> bool:
-        """Whether it is not sent again."""
+        """Whether the call is not sent again."""
         return self.attempts >= MOST_ATTEMPTS or self.attempts_ever >= MOST_ATTEMPTS_EVER
 
 
@@ -123,35 +124,35 @@ class WantedCalls:
     """The calls that every instance must have had."""
 
     number: int = 0
-    """Of the newest call that was ever asked for."""
+    """Number of the newest call that was ever asked for."""
     calls: tuple[ControlCall, ...] = ()
-    """Those about models first, then in the order of their numbers: settings of a model need it."""
+    """Calls about models first, since settings of a model need the model; then by number."""
     former: tuple[ControlCall, ...] = ()
-    """What some instance had before the call that now stands in its slot: it is wanted again if
-    nobody can do that one."""
+    """Calls that some instance has had, and that a newer call replaced. Each is wanted again if
+    no instance can carry out the newer one."""
     unsettled: frozenset[int] = frozenset()
     """Numbers of calls that some instance has still to answer."""
     over: tuple[CallOutcome, ...] = attrs.field(default=(), eq=False)
-    """The last ones that are not wanted any more, oldest first."""
+    """The newest calls that are not wanted any more, oldest first."""
 
     def of(self, slot: tuple[str, str]) -> ControlCall | None:
-        """Return the call that stands in *slot*."""
+        """Return the wanted call with *slot*."""
         return next((call for call in self.calls if call.slot == slot), None)
 
     def numbers(self) -> frozenset[int]:
-        """Return the numbers that an instance's progress is kept for."""
+        """Return the numbers of the calls for which the progress of instances is kept."""
         return frozenset(call.number for call in (*self.calls, *self.former))
 
     @property
     def size(self) -> int:
-        """Bytes of all bodies, and of the texts that callers choose."""
+        """Bytes of all bodies, models and request ids."""
         calls = (*self.calls, *self.former)
         return sum(len(f"{c.model}{c.body}{c.request}".encode("utf-8", "replace")) for c in calls)
 
     def asked(self, call: ControlCall, had: Callable[[int], bool]) -> "WantedCalls":
-        """Return the calls with *call*, the newest; *had* says whether some instance had another.
+        """Return the calls with *call*, the newest.
 
-        An unload ends the trace settings of its model, for no Triton takes them without it.
+        *had* says whether some instance has had the call of a number.
         """
         old = self.of(call.slot)
         former = self.former
@@ -160,6 +161,7 @@ class WantedCalls:
         over = self.over if old is None else self._over(old, overtaken_by=call.number)
         gone = {call.slot}
         if call.kind is CallKind.UNLOAD:
+            # Triton takes no trace settings for a model that is not loaded.
             gone.add(("trace", call.model))
             former = tuple(one for one in former if one.slot != ("trace", call.model))
         kept = (one for one in self.calls if one.slot not in gone)
@@ -175,9 +177,9 @@ class WantedCalls:
         )
 
     def settled(self, call: ControlCall, *, keep: bool) -> "WantedCalls":
-        """Return the calls once everybody has answered *call*, and somebody did it.
+        """Return the calls after every instance has answered *call*, and one carried it out.
 
-        Without *keep* it is not needed any more: a start leads to the same.
+        Without *keep* the call is removed, since a start does the same.
         """
         former = tuple(one for one in self.former if one.slot != call.slot)
         unsettled = self.unsettled - {call.number}
@@ -189,7 +191,7 @@ class WantedCalls:
         )
 
     def dropped(self, call: ControlCall, refused: Iterable[tuple[str, str]]) -> "WantedCalls":
-        """Return the calls without *call*, which nobody could do; what was before is wanted."""
+        """Return the calls without *call*, which no instance could do, and with the one before."""
         back = tuple(one for one in self.former if one.slot == call.slot)
         former = tuple(one for one in self.former if one.slot != call.slot)
         kept = (one for one in self.calls if one.number != call.number)
@@ -210,7 +212,7 @@ class WantedCalls:
         return (*self.over, CallOutcome(call, refused, overtaken_by))[-KEEP_OVER:]
 
     def requested(self, request: str) -> ControlCall | None:
-        """Return the call that its asker named *request*, as far back as is kept."""
+        """Return the call with the asker's id *request*, if it is still kept."""
         if not request:
             return None
         known = (*self.calls, *(outcome.call for outcome in self.over))
@@ -223,7 +225,7 @@ class WantedCalls:
 
     @property
     def unloaded(self) -> frozenset[str]:
-        """Models that a call unloads: they say nothing of an instance any more."""
+        """Models that a call unloads: an instance need not serve them."""
         return frozenset(c.model for c in self.calls if c.kind is CallKind.UNLOAD)
 
 
@@ -239,21 +241,22 @@ class CallProgress:
     """Which calls one instance has had."""
 
     born: int = 0
-    """The newest call when it was asked for: its start reads the repository after that."""
+    """Number of the newest call when the instance was asked for. Its start reads the repository
+    later than that."""
     upto: int = 0
     """It has had every wanted call with this number or a lower one."""
     also: frozenset[int] = frozenset()
-    """Higher numbers that it has had, too."""
+    """Numbers above ``upto`` that it has had, too."""
     refused: tuple[CallRefusal, ...] = ()
     at_work: int = 0
-    """The call that it has not answered yet; 0: none."""
+    """Number of the call that it has not answered yet; 0: none."""
 
     def has(self, number: int) -> bool:
         """Say whether it has had the call *number*."""
         return number <= self.upto or number in self.also
 
     def refusal(self, number: int) -> CallRefusal | None:
-        """Return its newest no to the call *number*."""
+        """Return its newest refusal of the call *number*."""
         return next((one for one in self.refused if one.number == number), None)
 
     def gave_up(self, number: int) -> bool:
@@ -262,7 +265,7 @@ class CallProgress:
         return refusal is not None and refusal.final
 
     def pending(self, wanted: WantedCalls) -> Iterator[ControlCall]:
-        """Yield the calls that it has neither had nor refused for good, in their order."""
+        """Yield the calls that it has neither had nor finally refused, in their order."""
         if self.upto >= wanted.number:
             return
         for call in wanted.calls:
@@ -284,7 +287,9 @@ class CallProgress:
         old = self.refusal(number)
         attempts, ever = (1, 1) if old is None else (old.attempts + 1, old.attempts_ever + 1)
         retry_s = now_s + when_again(attempts)
-        refusal = CallRefusal(number, shortened(error), attempts, retry_s, ever)
+        if len(error) > LONGEST_ERROR:  # it is kept for each instance
+            error = f"{error[:LONGEST_ERROR]} …"
+        refusal = CallRefusal(number, error, attempts, retry_s, ever)
         others = (one for one in self.refused if one.number != number)
         return attrs.evolve(self, refused=(*others, refusal), at_work=0).pruned(wanted)
 
@@ -293,7 +298,7 @@ class CallProgress:
         return attrs.evolve(self, at_work=0)
 
     def seen_again(self) -> "CallProgress":
-        """Return the progress of an instance that was away: its attempts begin again, at once."""
+        """Return the progress of an instance that was away: it is tried again at once."""
         again = (
             one if one.final else attrs.evolve(one, attempts=0, retry_s=float("-inf"))
             for one in self.refused
@@ -301,7 +306,7 @@ class CallProgress:
         return attrs.evolve(self, refused=tuple(again))
 
     def pruned(self, wanted: WantedCalls) -> "CallProgress":
-        """Return the same progress, as short as *wanted* allows."""
+        """Return the same progress without what *wanted* no longer needs."""
         numbers = wanted.numbers()
         lacking = [number for number in numbers if not self.has(number)]
         upto = max(self.upto, min(lacking) - 1 if lacking else wanted.number)
@@ -318,9 +323,9 @@ NO_PROGRESS = CallProgress()
 def next_call(
     wanted: WantedCalls, progress: CallProgress, now_s: float
 ) -> tuple[ControlCall | None, float | None]:
-    """Return (the call to send now, None), or (None, how long to wait): None for nothing to do.
+    """Return (the call to send now, None), or (None, the seconds to wait).
 
-    A call that was refused waits for its turn, and holds up no other one.
+    The seconds are None when nothing is left to send. A refused call does not hold up later ones.
     """
     waits: list[float] = []
     for call in progress.pending(wanted):
@@ -332,10 +337,5 @@ def next_call(
 
 
 def when_again(attempts: int) -> float:
-    """Return the seconds to wait after so many failed attempts."""
+    """Return the seconds to wait after the given number of failed attempts."""
     return float(min(FIRST_PAUSE_S * 2.0 ** min(attempts - 1, 10), LONGEST_PAUSE_S))
-
-
-def shortened(error: str) -> str:
-    """Return *error* in a length that can be kept for each instance."""
-    return error if len(error) <= LONGEST_ERROR else f"{error[:LONGEST_ERROR]} …"

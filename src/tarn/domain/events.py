@@ -1,8 +1,10 @@
-"""Things that happened: the one model of an event, and how equal ones are counted.
+"""Events, and how equal ones are counted together.
 
-The same fields stand in ``/api/v1/events``, in the stream, in the master's log and in the file
-next to it; ``docs/reference/events.md`` describes them.
+``/api/v1/events``, the stream, the master's log and the file of events all have the same fields;
+``docs/reference/events.md`` describes them.
 """
+
+from typing import NamedTuple
 
 import attrs
 
@@ -15,6 +17,7 @@ __all__ = [
     "SEVERITIES",
     "Event",
     "EventCause",
+    "EventNote",
     "Requester",
     "aggregate",
     "asker_fields",
@@ -25,14 +28,14 @@ __all__ = [
 EVENT_SCHEMA = 1
 """Version of the fields of an event; a new field does not change it, another meaning does."""
 EVENTS_FILE = "logs/events.jsonl"
-"""In the directory of a cluster whose runtime keeps logs there: one event on each line."""
+"""File in the cluster's directory, if the runtime keeps logs there: one event on each line."""
+# Equal events (code, subject, message, asker) within this time become one event with a count.
 AGGREGATE_WITHIN_S = 600.0
-"""Equal events (code, subject, message, asker) this close together become one with a count."""
+# Newest events that are searched for an equal one; this bounds the cost of an event.
 LOOK_BACK = 50
-"""How many of the newest events are looked through for an equal one."""
 
 SEVERITIES = tuple(str(severity) for severity in (Severity.INFO, Severity.WARNING, Severity.ALERT))
-"""The least severe first."""
+"""All severities, the least severe first."""
 
 
 @attrs.frozen
@@ -40,16 +43,16 @@ class Requester:
     """Who asked for a change, by which request, and from where."""
 
     request: str
-    """Id of the request: answered as ``X-Request-Id``, and in each line of the log about it."""
+    """Id of the request: the header ``X-Request-Id`` of its answer, and in its lines of the log."""
     user: str = ""
     via: str = ""
     """What proved the user; as `tarn.domain.Principal.via`."""
     address: str = ""
-    """Numeric address of who connected; empty when there was no connection."""
+    """Numeric address of the client; empty when there was no connection."""
 
     @property
     def principal(self) -> str:
-        """Who it is, in words, whatever request, address or proof they came by."""
+        """The identity in words, without request, address and proof."""
         if self.via == "token":
             return "whoever holds the api token"
         if self.via == "trusted-proxy":
@@ -57,7 +60,7 @@ class Requester:
         return f"the user {self.user}"
 
     def same(self, other: "Requester | None") -> bool:
-        """Say whether *other* is the same person at the same place, by whatever request."""
+        """Say whether *other* has the same user, proof and address."""
         if other is None:
             return False
         return (self.user, self.via, self.address) == (other.user, other.via, other.address)
@@ -65,24 +68,33 @@ class Requester:
 
 @attrs.frozen
 class EventCause:
-    """What an event comes from, as far as the master knows."""
+    """The decision and the requester that led to an event, as far as they are known."""
 
     decision: int | None = None
     """Number of the decision about the size."""
     asker: Requester | None = None
-    """Who asked for it, or for the decision."""
+    """Who asked for the event's change, or for the decision."""
 
 
 NOBODY = EventCause()
-"""The course of things."""
+"""The cause of an event for which no person asked."""
+
+
+class EventNote(NamedTuple):
+    """The parts from which `Fleet.notes` makes an event."""
+
+    code: str
+    subject: str
+    message: str
+    models: tuple[str, ...] = ()
 
 
 @attrs.frozen
 class Event:
-    """One kind of happening to one subject."""
+    """Something that happened to one subject, once or several times."""
 
     code: str
-    """``TARN-nnnn``; its severity and meaning stand in ``tarn.domain.codes``."""
+    """``TARN-nnnn``; `tarn.domain.codes` has its severity and meaning."""
     subject: str
     """Instance id, provider or cluster name."""
     message: str
@@ -91,15 +103,17 @@ class Event:
     last: float
     count: int = 1
     id: str = ""
-    """``<epoch>.<number>``: kept while equal ones are counted in, unique in the cluster."""
+    """``<epoch>.<number>``, unique in the cluster; it stays when equal events are counted in."""
     epoch: str = ""
-    """Of the master under which it happened."""
+    """Epoch of the master under which it happened."""
     cause: EventCause = NOBODY
-    """Of an event that was counted: that of the newest."""
+    """Its cause; when several were counted together, that of the newest."""
+    models: tuple[str, ...] = ()
+    """Models that the message is about. Users who may not see one of them do not get the event."""
 
 
 def aggregate(events: tuple[Event, ...], new: Event, *, keep: int = 500) -> tuple[Event, ...]:
-    """Return *events* with *new* counted in or appended; the oldest beyond *keep* are dropped."""
+    """Return *events* with *new* counted in or appended, at most *keep* of them."""
     for index in range(len(events) - 1, max(-1, len(events) - LOOK_BACK), -1):
         old = events[index]
         if _alike(old, new) and new.first - old.last <= AGGREGATE_WITHIN_S:
@@ -110,7 +124,7 @@ def aggregate(events: tuple[Event, ...], new: Event, *, keep: int = 500) -> tupl
 
 
 def _alike(old: Event, new: Event) -> bool:
-    """Say whether they are one kind of happening, asked for by one person, under one master."""
+    """Say whether both say the same, with one requester and under one master."""
     if (old.code, old.subject, old.message) != (new.code, new.subject, new.message):
         return False
     if old.epoch != new.epoch:
@@ -120,12 +134,12 @@ def _alike(old: Event, new: Event) -> bool:
 
 
 def severity_of(code: str) -> str:
-    """Return the severity of *code*; of one that is in no table, ``info``."""
+    """Return the severity of *code*; ``info`` for an unknown one."""
     return str(CODES[code].severity) if code in CODES else str(Severity.INFO)
 
 
 def asker_fields(asker: Requester | None) -> dict[str, object] | None:
-    """Return *asker* as plain values; None for nobody."""
+    """Return *asker* as plain values; None when there is none."""
     if asker is None:
         return None
     return {
@@ -137,7 +151,7 @@ def asker_fields(asker: Requester | None) -> dict[str, object] | None:
 
 
 def event_fields(event: Event, cluster: str) -> dict[str, object]:
-    """Return the fields of *event* of the cluster *cluster*, wherever it is shown or kept."""
+    """Return *event* of *cluster* as plain values, for every place that shows or keeps it."""
     return {
         "schema": EVENT_SCHEMA,
         "id": event.id,
@@ -147,6 +161,7 @@ def event_fields(event: Event, cluster: str) -> dict[str, object]:
         "severity": severity_of(event.code),
         "subject": event.subject,
         "message": event.message,
+        "models": list(event.models),
         "first": event.first,
         "last": event.last,
         "count": event.count,

@@ -6,17 +6,13 @@ import attrs
 
 from tarn.domain.control_calls import NO_CALLS, CallProgress, WantedCalls
 from tarn.domain.counted import requests_refused, requests_wait
-from tarn.domain.epoch import Epoch
-from tarn.domain.events import NOBODY, Event, EventCause, Requester, aggregate
-from tarn.domain.instance import Instance, InstanceState
-from tarn.domain.limits import Limits
-from tarn.domain.lookback import Lookback
+from tarn.domain.events import NOBODY, Event, EventCause, EventNote, Requester, aggregate
+from tarn.domain.instance import Ejection, FirstSign, FleetWideFailure, Instance, InstanceState
 from tarn.domain.outcomes import OutcomeHistory
-from tarn.domain.scaling import Decision
+from tarn.domain.scaling import Decision, Limits, Lookback
 from tarn.domain.spec import ClusterSpec
 from tarn.domain.state import Pause
-from tarn.domain.unwell import Ejection, FirstSign, FleetWideFailure
-from tarn.domain.view import DiscoveryView
+from tarn.domain.view import DiscoveryView, Epoch
 
 __all__ = ["DemandReport", "Fleet", "FollowerState", "HintCheck", "ReportedFailures", "Rules"]
 
@@ -26,82 +22,85 @@ KEEP_DECISIONS = 100
 
 @attrs.frozen
 class FollowerState:
-    """What one follower last said in this epoch."""
+    """The newest message of one follower in this epoch."""
 
     revision: int = -1
-    """Last acknowledged; -1: it never came."""
+    """The newest revision that it acknowledged; -1: none yet."""
     heard_s: float | None = None
     lease_until_s: float | None = None
-    """None: it lives in this process, so it has no lease to lose."""
+    """None: it runs in this process, so it has no lease."""
     error: str = ""
     came: bool = False
-    """It has acknowledged to this master or an earlier one: drains wait for it."""
+    """It has acknowledged a view to this master or an earlier one, so drains wait for it."""
     lost: bool = False
-    """Its lease ran out: drains do not wait for it any more."""
+    """Its lease ran out, so drains do not wait for it any more."""
     sessions: Mapping[str, int] = attrs.field(factory=dict, hash=False)
-    """Instance id to open sessions, as its newest word says; of an instance that is not named it
-    says nothing."""
+    """Instance id to open sessions in its newest message; for an instance that is missing here,
+    the number is not known."""
     counted_s: float = float("-inf")
-    """When it counted them."""
+    """Monotonic second at which it counted them."""
+    sequences: Mapping[str, int] = attrs.field(factory=dict, hash=False)
+    """Instance id to the sequences that must end there; they are in ``sessions``, too."""
     held_by: str = ""
-    """Whose name it is, as `Requester.principal`: nobody else may acknowledge under it. Empty:
-    anybody may still be the first."""
+    """`Requester.principal` of the only one who may acknowledge under this name. Empty: the name
+    is still free."""
 
 
 @attrs.frozen
 class ReportedFailures:
-    """What a client says of a model on an instance: a hint, since anybody who may infer can lie."""
+    """A client's report about a model on an instance: a hint, not proof."""
 
     source: str
     """The name that the client gives itself."""
     principal: str
-    """Who it proved to be, as `Requester.principal`; empty where nobody asked over the API."""
+    """Its `Requester.principal`; empty when the report did not come over the API."""
     instance_id: str
     model: str
     count: int
-    """Bad answers that the caller did not cause, since it said so last."""
+    """Bad answers since its last report that the caller did not cause."""
     heard_s: float
 
 
 @attrs.frozen
 class HintCheck:
-    """Test requests that the master sends because of a hint, and what came of them.
+    """Test requests that the master sends because of a hint, and their results.
 
-    A hint is what clients told, or what a single look at the counters has shown.
+    A hint is a report of a client, or what a single look at the counters has shown.
     """
 
     instance_id: str
     model: str
     principal: str
-    """Whose hint it was; empty: the master's own."""
+    """Who gave the hint; empty: the master found it itself."""
     since_s: float
     tests: int = 0
     """Number of the newest test request that counted."""
     failed: int = 0
     """Test requests in a row that failed."""
     answer: str = ""
-    """What the newest failed one brought."""
+    """The answer to the newest failed one."""
     over: bool = False
     """No more test requests are sent for it."""
     noticed: str = ""
-    """What a look at the counters has shown; empty: clients told of it, and nothing else does."""
+    """What a look at the counters has shown; empty: only clients reported it."""
 
 
 @attrs.frozen
 class DemandReport:
-    """Who last said that requests wait for an instance, how many, and when."""
+    """The newest message that requests wait for an instance."""
 
     source: str
-    """Empty where only an earlier master heard it."""
+    """Empty: only an earlier master received it."""
     waiting: int
-    """Held now; 0 where only an earlier master heard it."""
+    """Requests held now; 0 if only an earlier master received it."""
     heard_s: float
     refused: int = 0
-    """Refused since the word before: that one is wanted, and not how many."""
+    """Requests refused since its message before; they show that an instance is needed, but not
+    how many."""
 
     @property
     def said(self) -> str:
-        """What was counted, in words; empty when nothing was."""
+        """The counts in words; empty when both are 0."""
         held = requests_wait(self.waiting) if self.waiting else ""
         refused = requests_refused(self.refused) if self.refused else ""
         return " and ".join(filter(None, (held, refused)))
@@ -109,7 +108,7 @@ class DemandReport:
 
 @attrs.frozen
 class Rules:
-    """What a tick decides by: the spec, and what was made of it once."""
+    """The spec, and what a tick needs of it, computed once."""
 
     spec: ClusterSpec
     spec_hash: str
@@ -118,7 +117,7 @@ class Rules:
     ceiling: int | None = None
     ceiling_reason: str = ""
     followers: frozenset[str] = frozenset()
-    """Names of the discoveries and agents of the spec: shown before they come, too."""
+    """Names of the discoveries and agents in the spec; they are shown before they come, too."""
 
 
 @attrs.frozen
@@ -129,9 +128,9 @@ class Fleet:
     epoch: Epoch
     desired: int
     instances: tuple[Instance, ...] = ()
-    """Alive ones, by id."""
+    """The instances alive, by id."""
     ended: tuple[Instance, ...] = ()
-    """The last few that stopped or failed, oldest first."""
+    """The newest instances that stopped or failed, oldest first."""
     next_number: int = 1
     spec_revision: int = 1
     view: DiscoveryView = attrs.field()
@@ -145,59 +144,61 @@ class Fleet:
     strikes: int = 0
     """Quick failures in a row."""
     retry_s: float = 0.0
-    """No launch before."""
+    """Monotonic second before which nothing is launched."""
     halted: str = ""
-    """Why launching was given up."""
+    """Why launching was given up; empty while it goes on."""
+    halted_by: str = ""
+    """Id of the instance whose failure was the last; empty: not known."""
     ending: bool = False
     frozen_s: float | None = None
-    """Since when replacements are frozen because the observer is suspect."""
+    """Since when replacements are frozen because the master itself may be at fault."""
     blind: str = ""
-    """What the master itself lacks, so that it cannot look at some instance; empty: nothing. While
-    it lacks it nobody is doubted or replaced for a silence."""
+    """What the master lacks, so that it cannot look at some instance; empty: nothing. While it is
+    set, no instance is suspected or replaced for its silence."""
     served: int = 0
-    """How many of the desired instances served at once, the most there were."""
+    """The most of the desired instances that have served at once."""
     short_s: float | None = None
     """Since when fewer than desired are ready."""
     mixed_s: float | None = None
-    """Since when instances in the view serve different things."""
+    """Since when instances in the view serve different models or versions."""
     unprobed: frozenset[str] = frozenset()
-    """Recovered instances, those found late too, that have not answered yet: until then the view is
-    incomplete."""
+    """Instances of an earlier master that have not answered yet, those found late too. While there
+    are any, the view is incomplete."""
     started_s: float = 0.0
     followers: Mapping[str, FollowerState] = attrs.field(factory=dict, hash=False)
     lookback: Lookback = attrs.field()
-    """What the policy wished lately; begins with the first size, so that a new master does not
-    shrink what it has hardly looked at."""
+    """The policy's recent wishes. It begins with the first size, so that a new master does not
+    shrink a fleet at once."""
     demand: DemandReport | None = None
-    """None: nobody ever waited for an instance."""
+    """None: no request ever waited for an instance."""
     told_failures: tuple[ReportedFailures, ...] = ()
-    """What clients said of instances lately, the newest last."""
+    """Recent reports of clients about instances, the newest last."""
     hint_checks: tuple[HintCheck, ...] = ()
-    """The newest check of each instance that a client's hint led to, the newest last."""
+    """The newest check of each instance, the newest last."""
     decisions: tuple[Decision, ...] = ()
     events: tuple[Event, ...] = ()
     event_totals: Mapping[str, int] = attrs.field(factory=dict, hash=False)
     """Code to how often it happened under this master; never falls."""
     outcomes: OutcomeHistory = attrs.field(factory=OutcomeHistory, repr=False, hash=False)
-    """What became of the requests of the last seconds."""
+    """Results of the requests of the last seconds."""
     noticed: Mapping[tuple[str, str], FirstSign] = attrs.field(factory=dict, hash=False)
-    """(instance id or model, symptom) to what was seen: two looks in a row must agree."""
+    """(instance id or model, symptom) to what one look has shown; a second look must agree."""
     ejections: Mapping[str, Ejection] = attrs.field(factory=dict, hash=False)
-    """Instance id to how often it was ejected; of those alive only."""
+    """Instance id to how often it was ejected; only instances that are alive."""
     alike: tuple[FleetWideFailure, ...] = ()
     """Models that fail on all instances alike, by name."""
     relapses: int = 0
-    """Unwell instances in a row that had taken the place of an unwell one."""
+    """Unwell instances in a row that had themselves replaced an unwell one."""
     replaced_s: float | None = None
     """When an unwell instance was last replaced."""
     replaced_from: int = 1
-    """Number of the first instance that came after the first one of them was replaced."""
+    """Number of the first instance that was created after the first of these replacements."""
     sized_by: Requester | None = None
-    """Who set the manual size, or asked for the end; None: nobody, or an earlier master's word."""
+    """Who set the manual size, or asked for the end; None: no person, or an earlier master."""
     control: WantedCalls = NO_CALLS
     """The control calls that every instance must have had."""
     calls_of_absent: Mapping[str, CallProgress] = attrs.field(factory=dict, hash=False)
-    """Which of them instances of an earlier master had that are not found yet."""
+    """The control calls of an earlier master's instances that are not found yet."""
 
     @view.default
     def _empty_view(self) -> DiscoveryView:
@@ -212,27 +213,39 @@ class Fleet:
         return tuple(i for i in self.instances if i.state in states)
 
     def limits(self, rules: Rules) -> Limits:
-        """Return the bounds in force: what ``adapt`` set, else the spec's, and the ceiling."""
+        """Return the limits in force: those of ``adapt``, else of the spec; and the ceiling."""
         replicas = rules.spec.replicas
         low = replicas.min if self.min is None else self.min
         high = replicas.max if self.max is None else self.max
         return Limits(low, high, rules.ceiling, rules.ceiling_reason)
 
-    def note(
-        self, at: float, code: str, subject: str, message: str, cause: EventCause = NOBODY
+    def note(  # noqa: PLR0913 (the parts of an event)
+        self,
+        at: float,
+        code: str,
+        subject: str,
+        message: str,
+        cause: EventCause = NOBODY,
+        *,
+        models: tuple[str, ...] = (),
     ) -> "Fleet":
         """Return the fleet with one more event."""
-        return self.notes(at, [(code, subject, message)], cause)
+        return self.notes(at, [EventNote(code, subject, message, models)], cause)
 
     def notes(
-        self, at: float, entries: Iterable[tuple[str, str, str]], cause: EventCause = NOBODY
+        self,
+        at: float,
+        entries: Iterable[EventNote | tuple[str, str, str]],
+        cause: EventCause = NOBODY,
     ) -> "Fleet":
-        """Return the fleet with more events: (code, subject, message) each, all from *cause*."""
+        """Return the fleet with more events, (code, subject, message) each, all from *cause*."""
         events, totals = self.events, dict(self.event_totals)
         epoch, noted = str(self.epoch), sum(totals.values())
-        for code, subject, message in entries:
+        for code, subject, message, *more in entries:
             noted += 1
-            new = Event(code, subject, message, at, at, 1, f"{epoch}.{noted}", epoch, cause)
+            about = more[0] if more else ()
+            id_ = f"{epoch}.{noted}"
+            new = Event(code, subject, message, at, at, 1, id_, epoch, cause, about)
             events = aggregate(events, new)
             totals[code] = totals.get(code, 0) + 1
         if events is self.events:
@@ -250,7 +263,7 @@ class Fleet:
         return attrs.evolve(self, instances=tuple(alive), ended=ended)
 
     def decided(self, decision: Decision) -> "Fleet":
-        """Return the fleet with its new size and one more decision, which gets its number."""
+        """Return the fleet with the size of *decision*, which gets its number."""
         number = self.decisions[-1].number + 1 if self.decisions else 1
         decision = attrs.evolve(decision, number=number)
         decisions = (*self.decisions, decision)[-KEEP_DECISIONS:]

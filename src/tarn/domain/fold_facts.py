@@ -1,4 +1,7 @@
-"""Fold what the runtime says into the fleet. Whole states: order cannot matter."""
+"""Fold the runtime's facts into the fleet. Each fact is a whole state, so order does not matter.
+
+An instance that ended gets a receipt: how many requests its drain finished, lost and cut.
+"""
 
 import operator
 from collections.abc import Mapping
@@ -6,30 +9,30 @@ from typing import assert_never
 
 import attrs
 
-from tarn.domain.control_calls import NO_PROGRESS, CallProgress
+from tarn.domain.control_calls import NO_PROGRESS
+from tarn.domain.draining import DrainProgress
 from tarn.domain.facts import Ended, ExitStatus, Fact, Pending, Running, StubEnded
 from tarn.domain.fleet import Fleet
 from tarn.domain.instance import Instance, InstanceState
-from tarn.domain.receipt import drained, stopped
+from tarn.domain.samples import Unknown
 from tarn.domain.serving import lacks_backends
 from tarn.domain.strikes import count_failure
 
-__all__ = ["fold_facts"]
+__all__ = ["drained", "fold_facts", "stopped"]
 
+# An instance that the runtime does not mention for this long counts as lost.
 MISSING_AFTER_S = 10.0
-"""A runtime that knew an instance and says nothing of it for this long has lost it."""
 
 Note = tuple[str, str, str]
+# Instance id to which of its Python models' processes ended.
 Stubs = Mapping[str, str]
-"""Instance id to what is said of its stubs that ended."""
 
 
 def fold_facts(fleet: Fleet, facts: tuple[Fact, ...], now_s: float, at: float) -> Fleet:
-    """Return *fleet* after the runtime's whole word.
+    """Return *fleet* after all *facts* of the runtime.
 
-    A running instance that is in no list was started by an earlier master and found late: it is
-    taken over as at the start. Or it is a stray of something given up here: it is taken in, only
-    to be stopped. Ended ones that are unknown are old news.
+    An unknown running instance of an earlier master is taken over, as at the start. One that this
+    master has given up is taken in only to be stopped. Unknown ended instances are ignored.
     """
     by_id = {fact.instance_id: fact for fact in facts if not isinstance(fact, StubEnded)}
     stubs = {fact.instance_id: fact.said for fact in facts if isinstance(fact, StubEnded)}
@@ -39,14 +42,23 @@ def fold_facts(fleet: Fleet, facts: tuple[Fact, ...], now_s: float, at: float) -
     over = {i.id for i in fleet.ended}
     unknown = [f for f in by_id.values() if isinstance(f, Running)]
     strangers = [
-        attrs.evolve(_stranger(f, over, stubs, now_s, notes), calls=_calls_of(f.instance_id, fleet))
+        attrs.evolve(
+            _stranger(f, over, stubs, now_s, notes),
+            calls=fleet.calls_of_absent.get(f.instance_id, NO_PROGRESS),
+        )
         for f in unknown
     ]
     if not strangers and all(map(operator.is_, after, before)):
         return fleet
     everyone = sorted((*after, *strangers), key=lambda i: i.id)
     fleet = fleet.with_instances(everyone).notes(at, notes)
-    fleet = _joined(fleet, strangers)
+    if strangers:  # their numbers are used up, and those found late are still to be probed
+        fleet = attrs.evolve(
+            fleet,
+            next_number=max((fleet.next_number, *(i.number + 1 for i in strangers))),
+            unprobed=fleet.unprobed
+            | {i.id for i in strangers if i.state is InstanceState.STARTING},
+        )
     hopeless = {f.instance_id for f in facts if isinstance(f, Ended) and f.exit.permanent}
     for instance, was in zip(after, before, strict=True):
         if instance.state is InstanceState.FAILED and (
@@ -57,26 +69,10 @@ def fold_facts(fleet: Fleet, facts: tuple[Fact, ...], now_s: float, at: float) -
     return fleet
 
 
-def _joined(fleet: Fleet, strangers: list[Instance]) -> Fleet:
-    """Return *fleet* with their numbers used up; those found late are still to be probed."""
-    if not strangers:
-        return fleet
-    return attrs.evolve(
-        fleet,
-        next_number=max((fleet.next_number, *(i.number + 1 for i in strangers))),
-        unprobed=fleet.unprobed | {i.id for i in strangers if i.state is InstanceState.STARTING},
-    )
-
-
-def _calls_of(instance_id: str, fleet: Fleet) -> CallProgress:
-    """Return which control calls it had under an earlier master; none where none is noted."""
-    return fleet.calls_of_absent.get(instance_id, NO_PROGRESS)
-
-
 def _stranger(
     fact: Running, over: set[str], stubs: Stubs, now_s: float, notes: list[Note]
 ) -> Instance:
-    """Return what becomes of a running instance that is in no list; *over*: given up here."""
+    """Return an instance for *fact*, whose id is unknown; *over* are those given up here."""
     found = Instance(
         fact.instance_id,
         fact.spec_hash,
@@ -111,7 +107,11 @@ def _after_fact(
         case Running():
             return _stub_ended(_running(instance, fact, now_s, notes), stubs, notes)
         case Pending(waits_for=waits_for):
-            return _asked(instance, waits_for)
+            waiting = instance.state is InstanceState.REQUESTED and instance.reason != waits_for
+            if not waiting and instance.missing_s is None:
+                return instance
+            reason = waits_for if waiting else instance.reason
+            return attrs.evolve(instance, reason=reason, missing_s=None)
         case Ended(exit=status):
             return _over(instance, status, now_s, notes)
         case None:
@@ -119,19 +119,15 @@ def _after_fact(
     assert_never(fact)
 
 
-def _asked(instance: Instance, waits_for: str) -> Instance:
-    waiting = instance.state is InstanceState.REQUESTED and instance.reason != waits_for
-    if not waiting and instance.missing_s is None:
-        return instance
-    reason = waits_for if waiting else instance.reason
-    return attrs.evolve(instance, reason=reason, missing_s=None)
-
-
 def _running(instance: Instance, fact: Running, now_s: float, notes: list[Note]) -> Instance:
+    # Endpoints are mostly the same object from one fact to the next, and then need no comparison.
+    same_place = instance.container_id == fact.container_id and (
+        instance.endpoint is fact.endpoint or instance.endpoint == fact.endpoint
+    )
     if instance.state is InstanceState.REQUESTED:
         instance = instance.become(InstanceState.STARTING, now_s)
         notes.append(("TARN-1101", instance.id, f"started on {fact.node} as {fact.container_id}"))
-    elif _same_place(instance, fact) and instance.missing_s is None:
+    elif same_place and instance.missing_s is None:
         if fact.rss_mib != instance.rss_mib:
             instance = instance.holding(fact.rss_mib, now_s)
         return _leaving(instance, fact, now_s, notes)
@@ -149,10 +145,8 @@ def _running(instance: Instance, fact: Running, now_s: float, notes: list[Note])
 
 
 def _leaving(instance: Instance, fact: Running, now_s: float, notes: list[Note]) -> Instance:
-    """Evict an instance whose place will be taken; a notice that is taken back changes nothing.
-
-    One that drains already is only kept from coming back.
-    """
+    """Evict an instance whose place will be taken away; one that drains may not return."""
+    # A runtime that takes its notice back changes nothing: the drain goes on.
     if not fact.leaving or instance.evicted or instance.condemned or instance.stop_posted:
         return instance
     if instance.state is InstanceState.DRAINING:
@@ -165,7 +159,7 @@ def _leaving(instance: Instance, fact: Running, now_s: float, notes: list[Note])
 
 
 def _stub_ended(instance: Instance, stubs: Stubs, notes: list[Note]) -> Instance:
-    """Note which of its stubs ended, or that Triton has started them again."""
+    """Note which process of a Python model ended, or that Triton started it again."""
     said = stubs.get(instance.id, "")
     if said == instance.stub_ended:
         return instance
@@ -174,14 +168,9 @@ def _stub_ended(instance: Instance, stubs: Stubs, notes: list[Note]) -> Instance
     return attrs.evolve(instance, stub_ended=said)
 
 
-def _same_place(instance: Instance, fact: Running) -> bool:
-    same = instance.endpoint is fact.endpoint or instance.endpoint == fact.endpoint
-    return same and instance.container_id == fact.container_id
-
-
 def _missing(instance: Instance, now_s: float, notes: list[Note]) -> Instance:
     if instance.endpoint is None and not instance.stop_posted:
-        return instance  # only asked for: the wish is posted again and again
+        return instance  # only asked for, and the wish is posted again and again
     if instance.missing_s is None:
         return attrs.evolve(instance, missing_s=now_s)
     if now_s - instance.missing_s < MISSING_AFTER_S:
@@ -194,7 +183,7 @@ def _over(instance: Instance, status: ExitStatus, now_s: float, notes: list[Note
         own = f". Its last message: {status.last_error}" if status.last_error else ""
         reason = f"{instance.reason}{own}"
         notes.append(("TARN-1105", instance.id, reason))
-        return instance.become(InstanceState.FAILED, now_s, reason)
+        return instance.become(InstanceState.FAILED, now_s, reason, blamed=instance.blamed)
     if instance.stop_posted or status.expected:
         return _stopped(instance, status, now_s, notes)
     reason = status.reason
@@ -205,9 +194,9 @@ def _over(instance: Instance, status: ExitStatus, now_s: float, notes: list[Note
 
 
 def _stopped(instance: Instance, status: ExitStatus, now_s: float, notes: list[Note]) -> Instance:
-    """Return it after its end, with the receipt: as one event, and as its reason."""
-    # Triton ends with 0 only when nothing was in flight and no connection open any more; of one
-    # that had proved to be empty it tells only that idle connections were cut
+    """Return the ended instance, with its receipt as an event and as its reason."""
+    # Triton exits with 0 only if no request was in flight and no connection was open. When it has
+    # proved that nothing executes, another code only means that it cut idle connections.
     proven = instance.drain is not None and instance.drain.proven
     ended = f"; {status.reason}" if status.code and not proven else ""
     receipt = drained(instance, now_s)
@@ -221,5 +210,65 @@ def _stopped(instance: Instance, status: ExitStatus, now_s: float, notes: list[N
 
 
 def _in_vain(instance: Instance) -> bool:
-    """Say whether it was given up before it ever served: a failure, though we stopped it."""
+    """Say whether it was given up before it ever served, which is a failure."""
     return instance.condemned and instance.untouched and instance.endpoint is not None
+
+
+# Followers that a receipt names; every client may be one.
+NAMED = 5
+
+
+def drained(instance: Instance, now_s: float) -> str:
+    """Return the receipt of a drain, without the instance's name; empty if it was not a drain.
+
+    It was not if the instance never served, or was stopped because it was broken. For example
+    ``12 requests in 3.1 s, 0 lost, 0 cut; haproxy@lb1 acknowledged 3.88``, where 3 is the attempt
+    of the master's epoch and 88 the revision of the view. Unknown numbers are shown as unknown.
+    """
+    served = instance.endpoint is not None and not instance.untouched
+    if instance.state is not InstanceState.DRAINING or instance.condemned or not served:
+        return ""
+    lasted = f"in {now_s - instance.since_s:.1f} s"
+    drain = instance.drain
+    if drain is None:
+        return f"requests unknown {lasted}, lost unknown, cut unknown"
+    parts = [_counts(drain, lasted), *_followers(drain)]
+    if drain.refused:
+        assert isinstance(drain.unloaded, Unknown)
+        parts.append(f"it is an estimate that nothing executed: {drain.refused}")
+    return "; ".join(parts)
+
+
+def stopped(instance: Instance, now_s: float) -> str:
+    """Return the receipt of a stop that was not a drain."""
+    if instance.endpoint is None:
+        return "cancelled before it started"
+    why = f": {instance.reason}" if instance.reason else ""
+    if instance.untouched and not instance.condemned:
+        return f"stopped before it was ready{why if instance.evicted else ''}"
+    return f"stopped after {now_s - instance.since_s:.1f} s{why}"
+
+
+def _counts(drain: DrainProgress, lasted: str) -> str:
+    """Return the requests that ended, were lost and were cut."""
+    ended, lost, cut = "requests unknown", "lost unknown", "cut unknown"
+    if drain.began is not None:
+        # A Triton without models has no counters to read, and nothing is left to count.
+        least = "at least " if drain.unseen and not drain.proven else ""
+        count = round(drain.succeeded + drain.failed)
+        ended = f"{least}{count} request{'' if count == 1 else 's'}"
+        lost = f"{least}{round(drain.failed)} lost"
+    if drain.cut is not None:
+        least = "at least " if drain.more_cut else ""
+        cut = f"{least}{drain.cut} cut" + (" at drain.timeout" if drain.cut else "")
+        if drain.sequences_cut:
+            cut += f" ({drain.sequences_cut} of them sequences)"
+    return f"{ended} {lasted}, {lost}, {cut}"
+
+
+def _followers(drain: DrainProgress) -> list[str]:
+    said = [f"{name} acknowledged {revision}" for name, revision in drain.acknowledged]
+    if len(said) > NAMED:
+        said = [*said[:NAMED], f"{len(said) - NAMED} more did"]
+    lost = [f"the lease of {name} had run out" for name in drain.parted]
+    return [", ".join((*said, *lost))] if said or lost else []

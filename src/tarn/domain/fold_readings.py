@@ -1,4 +1,7 @@
-"""Fold what the scraper read into the fleet: who serves, who is busy, who is silent or stuck."""
+"""Fold the scraper's readings into the fleet: which instances serve, are busy, silent or stuck.
+
+When most instances fall silent at once, `guard` suspects the master's own network, not them.
+"""
 
 import functools
 import operator
@@ -9,16 +12,15 @@ import attrs
 
 from tarn.domain.calls_everywhere import why_not_yet
 from tarn.domain.draining import DrainProgress
+from tarn.domain.events import EventNote
 from tarn.domain.fleet import Fleet, Rules
 from tarn.domain.instance import Instance, InstanceState
-from tarn.domain.reading import NOT_LOADED, Reading
+from tarn.domain.reading import NOT_READY, Reading, first_line, is_broken
 from tarn.domain.samples import Known, Sample
-from tarn.domain.serving import Models, ReadinessRule
+from tarn.domain.serving import Judgement, Models, ReadinessRule
 from tarn.domain.strikes import forgive
 
-__all__ = ["begin_drains", "fold_readings"]
-
-Note = tuple[str, str, str]
+__all__ = ["begin_drains", "fold_readings", "guard"]
 
 
 def fold_readings(  # noqa: PLR0913 (what was read, and when)
@@ -30,10 +32,10 @@ def fold_readings(  # noqa: PLR0913 (what was read, and when)
     *,
     late: bool = False,
 ) -> Fleet:
-    """Return *fleet* after the newest readings: who serves, who is busy, who is silent.
+    """Return *fleet* after the newest readings.
 
-    *late*: our own tick came much too late, or we could not look, so nobody is marked for a silence
-    that may be ours.
+    *late*: the tick came much too late, or the master could not look. Then no instance is marked
+    for a silence that may be the master's own.
     """
     doubt = late or fleet.frozen_s is not None
     look = _ReadingsFold(fleet, rules, now_s, doubt)
@@ -56,7 +58,7 @@ def begin_drains(fleet: Fleet, readings: Mapping[str, Reading], drains: frozense
 
 
 class _ReadingsFold:
-    """One look at all readings: what is the same for each, and the notes that it makes."""
+    """Folds all readings of one tick, and collects the notes about them."""
 
     def __init__(self, fleet: Fleet, rules: Rules, now_s: float, doubt: bool) -> None:  # noqa: FBT001 (private)
         self._fleet = fleet
@@ -64,17 +66,23 @@ class _ReadingsFold:
         self._unready_after_s = rules.spec.instance.unready_after_s
         self._now_s = now_s
         self._doubt = doubt
-        self.notes: list[Note] = []
+        self.notes: list[EventNote] = []
 
     def after(self, instance: Instance, reading: Reading) -> Instance:
-        """Return *instance* after *reading*, the very same where nothing of use changed."""
+        """Return *instance* after *reading*; the same object when nothing changed."""
+        drain = instance.drain
         if instance.endpoint is None or instance.stop_posted:
-            return _stopping(instance, reading)
+            # After the stop, requests that still end are counted. What it was busy with before
+            # stays as it is, for the receipt.
+            after = drain if drain is None or not instance.stop_posted else drain.ending(reading)
+            return instance if after is drain else instance.but(drain=after)
         had = reading.calls
         if had is not None and had is not instance.calls and had != instance.calls:
             instance = instance.but(calls=had)
-        serving, why, models = self._judged(instance, reading)
-        silent_s = None if models is not None else self._since(instance)
+        judged = self._judged(instance, reading)
+        serving, models = judged.serves, judged.models
+        since_s = self._now_s if instance.silent_s is None else instance.silent_s
+        silent_s = None if models is not None else since_s
         changes: dict[str, object] = {}
         if models is not None:
             self._add_models(changes, instance, reading, models)
@@ -87,7 +95,7 @@ class _ReadingsFold:
             changes["stuck_s"] = stuck_s
         if bool(reading.gone) is not instance.gone:
             changes["gone"] = bool(reading.gone)
-        self._add_why(changes, instance, reading.gone, why, silent_s)
+        self._add_why(changes, instance, reading.gone, judged, silent_s)
         _add_busy(changes, instance, reading)
         return instance.but(**changes) if changes else instance
 
@@ -102,25 +110,25 @@ class _ReadingsFold:
         if versions is not instance.versions and versions != instance.versions:
             changes["versions"] = versions
 
-    def _judged(self, instance: Instance, reading: Reading) -> tuple[bool, str, Models | None]:
-        """Return (may it serve, why not, its models): a new one serves no less than the others."""
+    def _judged(self, instance: Instance, reading: Reading) -> Judgement:
+        """Judge *reading*; a new instance must serve all that the others serve."""
         starting = instance.state is InstanceState.STARTING
         fresh = starting and not instance.adopted
-        serving, why, models = self._judge(reading, started=not fresh)
+        serving, why, models, blamed = self._judge(reading, started=not fresh)
         served = instance.in_view or instance.returnable
         if not serving and models and served and reading.warm:
             serving = _serves_as_before(instance.models, models, reading)
             why = "" if serving else why
         if serving and models and fresh:
-            why = self._worse(models)
+            why, blamed = self._worse(models)
             serving = not why
         if serving and starting:
             why = why_not_yet(instance, self._fleet.control, self._fleet.instances)
             serving = not why
-        return serving, why, models
+        return Judgement(serving, why, models, blamed if why else "")
 
-    def _worse(self, models: Models) -> str:
-        """Say which model a new instance cannot serve though others do; empty when there is none.
+    def _worse(self, models: Models) -> tuple[str, str]:
+        """Say, and name, which model a new instance cannot serve though others do; else ''.
 
         Requests for it would fail there. What the new one does not even list was taken out of the
         repository by somebody, and is no reason.
@@ -128,8 +136,8 @@ class _ReadingsFold:
         for name, state, reason in models:
             if state == "UNAVAILABLE" and reason and (count := self._served.get(name)):
                 who = "1 other instance serves" if count == 1 else f"{count} other instances serve"
-                return f"model {name}, which {who}, is unavailable: {reason}"
-        return ""
+                return f"model {name}, which {who}, is unavailable: {reason}", name
+        return "", ""
 
     @functools.cached_property
     def _served(self) -> Counter[str]:
@@ -147,9 +155,13 @@ class _ReadingsFold:
         changes: dict[str, object],
         instance: Instance,
         gone: str,
-        why: str,
+        judged: Judgement,
         silent_s: float | None,
     ) -> None:
+        why = judged.why
+        told = instance.state in (InstanceState.STARTING, InstanceState.READY)
+        if told and judged.blamed != instance.blamed:
+            changes["blamed"] = judged.blamed
         if instance.state is InstanceState.STARTING and why != instance.reason:
             changes["reason"] = why
         elif instance.state is InstanceState.READY:
@@ -168,15 +180,10 @@ class _ReadingsFold:
         since_s = self._now_s if instance.stuck_s is None else instance.stuck_s
         return since_s if stuck else None
 
-    def _since(self, instance: Instance) -> float:
-        return self._now_s if instance.silent_s is None else instance.silent_s
-
     def _suspicion(self, instance: Instance, gone: str, why: str, silent_s: float | None) -> str:
-        """Say why a ready instance must not get traffic; empty when it may.
-
-        Certainty (a closed connection, a model unloaded) counts at once; silence only after
-        ``unready_after``, and not while the observer itself is suspect.
-        """
+        """Say why a ready instance must not get traffic; empty when it may."""
+        # What is certain (a closed connection, an unloaded model) counts at once. Silence counts
+        # only after ``unready_after``, and not while the master itself may be at fault.
         if gone or silent_s is None:
             suspect = gone or why
         elif not self._doubt and self._now_s - silent_s >= self._unready_after_s:
@@ -186,17 +193,15 @@ class _ReadingsFold:
         if instance.suspect and not suspect:
             suspect = why_not_yet(instance, self._fleet.control, ())
         if suspect and not instance.suspect:
-            self.notes.append(("TARN-1106", instance.id, suspect))
+            self.notes.append(EventNote("TARN-1106", instance.id, suspect))
         elif instance.suspect and not suspect:
-            self.notes.append(("TARN-1107", instance.id, "answers again"))
+            self.notes.append(EventNote("TARN-1107", instance.id, "answers again"))
         return suspect
 
 
 def _serves_as_before(before: Models, models: Models, reading: Reading) -> bool:
-    """Say whether it serves all that it served: what is loaded besides that takes nothing away.
-
-    While a newer version loads, Triton serves the older one (seen on 2.51).
-    """
+    """Say whether it still serves every model that it served before."""
+    # While a newer version loads, Triton serves the older one (seen on 2.51).
     listed = reading.models.value if isinstance(reading.models, Known) else ()
     ready = {m.name for m in listed if m.versions or m.state == "READY"}
     served = {name for name, state, _ in before if state == "READY"}
@@ -205,12 +210,13 @@ def _serves_as_before(before: Models, models: Models, reading: Reading) -> bool:
 
 
 def _is_settled(model: tuple[str, str, str]) -> bool:
+    # A model that says that it is not ready may be ready again at any time.
     _, state, reason = model
-    return state == "READY" or (state == "UNAVAILABLE" and bool(reason))
+    return state == "READY" or (state == "UNAVAILABLE" and reason not in ("", NOT_READY))
 
 
 def _add_busy(changes: dict[str, object], instance: Instance, reading: Reading) -> None:
-    """Add what it is busy with, when that changed; its moment matters to a drain only."""
+    """Add what it is busy with, if that changed; a drain also needs the time of the reading."""
     busy = reading.busy
     if instance.state is not InstanceState.DRAINING and _same_value(busy, instance.busy):
         return
@@ -220,22 +226,60 @@ def _add_busy(changes: dict[str, object], instance: Instance, reading: Reading) 
         changes["drain"] = (instance.drain or DrainProgress()).looked(reading)
 
 
-def _stopping(instance: Instance, reading: Reading) -> Instance:
-    """Count what still ends after the stop; how busy it was before is what the receipt tells."""
-    drain = instance.drain
-    after = drain if drain is None or not instance.stop_posted else drain.ending(reading)
-    return instance if after is drain else instance.but(drain=after)
-
-
 def _same_value(one: Sample[float], other: Sample[float]) -> bool:
     if isinstance(one, Known):
         return isinstance(other, Known) and one.value == other.value
     return one == other
 
 
-def _newly_unavailable(instance: Instance, models: Models) -> Iterator[Note]:
+def _newly_unavailable(instance: Instance, models: Models) -> Iterator[EventNote]:
     before = {name for name, state, reason in instance.models if state == "UNAVAILABLE" and reason}
     for name, state, reason in models:
-        late = reason == NOT_LOADED  # nothing is wrong with it: it came after the start
-        if state == "UNAVAILABLE" and reason and not late and name not in before:
-            yield "TARN-1111", instance.id, f"{name}: {reason.partition(chr(10))[0]}"
+        if is_broken(state, reason) and name not in before:
+            yield EventNote("TARN-1111", instance.id, f"{name}: {first_line(reason)}", (name,))
+
+
+# With fewer instances, more than half of them may well fall silent at once.
+SMALLEST = 3
+# Replacements resume after this time even if the instances stay silent: they may really be gone.
+THAW_AFTER_S = 300.0
+
+
+def guard(fleet: Fleet, now_s: float, at: float, *, late: bool, silence_s: float) -> Fleet:
+    """Return *fleet* with replacements frozen or thawed.
+
+    Args:
+        fleet: After its facts and readings were folded.
+        now_s: Monotonic seconds.
+        at: Wall time of the events.
+        late: The tick came much too late, or the master could not look: silences are its own.
+        silence_s: Silences that begin within this many seconds count as simultaneous.
+    """
+    watched = fleet.of(InstanceState.READY)
+    silent = tuple(i for i in watched if i.silent_s is not None and not i.gone)
+    if late and any(i.silent_s is not None for i in fleet.instances):
+        instances = (
+            attrs.evolve(i, silent_s=now_s) if i.silent_s is not None else i
+            for i in fleet.instances
+        )
+        fleet = attrs.evolve(fleet, instances=tuple(instances))
+    if fleet.frozen_s is not None:
+        return _maybe_thaw(fleet, len(silent), len(watched), now_s, at)
+    fresh = [i for i in silent if i.silent_s is not None and now_s - i.silent_s <= silence_s]
+    if late or len(watched) < SMALLEST or len(fresh) * 2 <= len(watched):
+        return fleet
+    message = f"{len(fresh)} of {len(watched)} instances fell silent within {silence_s:g} s"
+    fleet = attrs.evolve(fleet, frozen_s=now_s)
+    return fleet.note(at, "TARN-1010", fleet.name, message)
+
+
+def _maybe_thaw(fleet: Fleet, silent: int, watched: int, now_s: float, at: float) -> Fleet:
+    assert fleet.frozen_s is not None
+    if silent * 2 <= watched:
+        why = f"{watched - silent} of {watched} instances answer"
+    elif now_s - fleet.frozen_s >= THAW_AFTER_S:
+        why = f"{THAW_AFTER_S:g} s have passed"
+    else:
+        return fleet
+    fleet = attrs.evolve(fleet, frozen_s=None)
+    return fleet.note(at, "TARN-1011", fleet.name, why)

@@ -1,4 +1,4 @@
-"""What followers are told and have acknowledged: the view, and who has left it for good."""
+"""The view that followers get, their acknowledgements, and when an instance has left it."""
 
 import operator
 
@@ -8,24 +8,32 @@ from tarn.domain.fleet import Fleet, FollowerState, Rules
 from tarn.domain.instance import Instance, InstanceState
 from tarn.domain.view import Applied, DiscoveryView, Member
 
-__all__ = ["acknowledged", "held_until_s", "open_sessions", "publish_view", "withdrawals"]
+__all__ = [
+    "acknowledged",
+    "held_until_s",
+    "open_sequences",
+    "open_sessions",
+    "publish_view",
+    "withdrawals",
+]
 
+# A follower that the spec does not name is forgotten this long after its lease ran out. A name that
+# the spec has is reserved for its principal for the same time, since a drain would trust anybody
+# who takes it.
 FORGET_AFTER_S = 300.0
-"""A follower that the spec does not name is forgotten this long after its lease ran out. The name
-of one that the spec names is kept for its principal as long: drains would trust whoever
-took it."""
+# Digits of an instance's number; this bounds what a follower can make the master keep.
 LONGEST_NUMBER = 12
-"""Digits of an instance's number."""
 
 
 def publish_view(fleet: Fleet) -> Fleet:
     """Return *fleet* with its view brought up to date.
 
-    The revision moves with the members, and when the view becomes complete: an incomplete one
-    removes nothing, so its acknowledgement says nothing about who has left. A view that becomes
-    incomplete again (an instance was found late) may hide the complete one before it from whoever
-    takes only the newest: who had not left everywhere leaves again with the next complete one.
+    The revision rises when the members change, and when the view becomes complete or incomplete.
     """
+    # An incomplete view removes nothing, so its acknowledgement does not show that an instance has
+    # left. A view becomes incomplete again when an instance is found late. A follower that takes
+    # only the newest view may then miss the complete one before it, so an instance that had not
+    # left everywhere leaves with the next complete view.
     known = {m.instance_id: m for m in fleet.view.members}
     members = tuple(_member(i, known.get(i.id)) for i in fleet.instances if i.in_view)
     view, complete = fleet.view, not fleet.unprobed
@@ -38,7 +46,7 @@ def publish_view(fleet: Fleet) -> Fleet:
 
 
 def _member(instance: Instance, old: Member | None) -> Member:
-    """Return *instance* as followers see it: the *old* one where that says the same."""
+    """Return *instance* as a member of the view; *old* if that is still equal."""
     assert instance.endpoint is not None
     container_id = instance.container_id or instance.id
     if old is not None and old.endpoint is instance.endpoint and old.container_id == container_id:
@@ -57,10 +65,10 @@ def _left(instance: Instance, view: DiscoveryView) -> Instance:
 
 
 def withdrawals(fleet: Fleet, rules: Rules, now_s: float, at: float) -> Fleet:
-    """Return *fleet* with the moment noted at which each draining instance had left everywhere.
+    """Return *fleet* with the time at which each draining instance had left the view everywhere.
 
-    A required follower whose lease ran out counts as gone: alert, and twice the quiesce. One that
-    never came, to this master or to one before, holds nothing.
+    A required follower whose lease ran out is not waited for; the drain then waits twice the
+    quiesce time. A follower that never came, to this master or an earlier one, delays nothing.
     """
     fleet = _lose(fleet, rules, now_s, at)
     came = [f for name, f in fleet.followers.items() if name in rules.required and f.came]
@@ -73,11 +81,16 @@ def withdrawals(fleet: Fleet, rules: Rules, now_s: float, at: float) -> Fleet:
 
 
 def _lose(fleet: Fleet, rules: Rules, now_s: float, at: float) -> Fleet:
-    """Mark the followers whose lease ran out; a required one is an alert, once.
-
-    One that the spec does not name is forgotten in time: machines come and go with their names.
-    """
-    fleet = _forget(fleet, rules, now_s)
+    """Mark the followers whose lease ran out; a required one is an alert, once."""
+    # Those that the spec does not name are forgotten in time: machines and their names change.
+    forgotten = {
+        name
+        for name, f in fleet.followers.items()
+        if f.lost and f.lease_until_s is not None and f.lease_until_s + FORGET_AFTER_S < now_s
+    } - (rules.required | rules.followers)
+    if forgotten:
+        kept = {name: f for name, f in fleet.followers.items() if name not in forgotten}
+        fleet = attrs.evolve(fleet, followers=kept)
     over = {
         name: attrs.evolve(f, lost=True)
         for name, f in fleet.followers.items()
@@ -90,18 +103,6 @@ def _lose(fleet: Fleet, rules: Rules, now_s: float, at: float) -> Fleet:
     return fleet.notes(at, [("TARN-1301", name, "its lease ran out") for name in required])
 
 
-def _forget(fleet: Fleet, rules: Rules, now_s: float) -> Fleet:
-    over = {
-        name
-        for name, f in fleet.followers.items()
-        if f.lost and f.lease_until_s is not None and f.lease_until_s + FORGET_AFTER_S < now_s
-    } - (rules.required | rules.followers)
-    if not over:
-        return fleet
-    kept = {name: f for name, f in fleet.followers.items() if name not in over}
-    return attrs.evolve(fleet, followers=kept)
-
-
 def _withdrawn(instance: Instance, low: int | None, now_s: float) -> Instance:
     if instance.state is not InstanceState.DRAINING or instance.withdrawn_s is not None:
         return instance
@@ -112,11 +113,12 @@ def _withdrawn(instance: Instance, low: int | None, now_s: float) -> Instance:
 
 
 def open_sessions(instance: Instance, fleet: Fleet) -> tuple[tuple[str, int], ...]:
-    """Return (follower, sessions) of those for whom the drain of *instance* must not end yet.
+    """Return (follower, sessions) of each follower that the drain of *instance* waits for.
 
-    0 sessions that were counted while the follower might still send to the instance prove nothing:
-    its next word is waited for. One whose lease ran out is not waited for.
+    A follower whose lease ran out is not waited for.
     """
+    # 0 sessions prove nothing if the follower counted them while it might still send requests to
+    # the instance; then its next message is waited for.
     return tuple(
         (name, follower.sessions[instance.id])
         for name, follower in sorted(fleet.followers.items())
@@ -133,29 +135,32 @@ def _counted_after(follower: FollowerState, instance: Instance) -> bool:
     return took_out or (withdrawn_s is not None and follower.counted_s >= withdrawn_s)
 
 
-def _of_ours(fleet: Fleet, applied: Applied) -> dict[str, int]:
-    if not applied.sessions:
+def open_sequences(instance: Instance, fleet: Fleet) -> int:
+    """Return how many of the `open_sessions` of *instance* are sequences that have not ended."""
+    alive = (f for f in fleet.followers.values() if not f.lost)
+    return sum(follower.sequences.get(instance.id, 0) for follower in alive)
+
+
+def _of_ours(fleet: Fleet, counts: tuple[tuple[str, int], ...]) -> dict[str, int]:
+    if not counts:
         return {}
     alive = {instance.id for instance in fleet.instances}
     return {
-        id_: count
-        for id_, count in applied.sessions
-        if id_ in alive or (count > 0 and _minted(fleet, id_))
+        id_: count for id_, count in counts if id_ in alive or (count > 0 and _minted(fleet, id_))
     }
 
 
 def _minted(fleet: Fleet, id_: str) -> bool:
-    """Say whether *id_* is one that this fleet has had: so its length and their number are bounded.
-
-    One that is not known now may still run, and be found late.
-    """
+    """Say whether this fleet has created the instance id *id_*."""
+    # Sessions at an unknown instance are kept too, since it may still run and be found late. This
+    # check bounds how many ids a follower can name, and their length.
     name, _, digits = id_.rpartition("-")
     numbered = digits.isascii() and digits.isdecimal() and len(digits) <= LONGEST_NUMBER
     return name == fleet.name and numbered and int(digits) < fleet.next_number
 
 
 def held_until_s(fleet: Fleet, name: str, rules: Rules) -> float:
-    """Return until when the follower *name* belongs to its principal alone; 0: it does not."""
+    """Return until when the follower *name* is reserved for its principal; 0: it is free."""
     known = fleet.followers.get(name)
     if known is None or known.lease_until_s is None or not known.held_by:
         return 0.0
@@ -172,22 +177,21 @@ def acknowledged(  # noqa: PLR0913 (an acknowledgement, when it came, and whose 
     lease_s: float | None,
     held_by: str = "",
 ) -> Fleet:
-    """Return *fleet* after a follower's word; another epoch's is heard and counts for nothing.
+    """Return *fleet* after a follower's acknowledgement; the revision of another epoch is ignored.
 
-    Nobody can have applied a view that was never published: such a word counts as the newest. The
-    revision counts together with an error too: who left with that view has left, whatever else is
-    amiss. Its sessions count whatever else it says: they are open, or not; also those at an
-    instance that this master does not know yet: it may be found late, and be drained at once. A
-    follower in this process repeats its last message in every tick, so that message tells when
-    they were counted.
+    *lease_s* is None for a follower in this process, *held_by* the principal of any other.
     """
     old = fleet.followers.get(applied.name, FollowerState())
-    # with an error and no view yet, it has done nothing
+    # The revision counts together with an error too: the instances that left with that view have
+    # left. Only with an error and no view yet, the follower has done nothing.
     counts = applied.epoch == fleet.epoch and (applied.revision > 0 or not applied.error)
+    # A revision that was never published cannot have been applied: it counts as the newest one.
     said = min(applied.revision, fleet.view.revision) if counts else -1
     revision = max(old.revision, said)
     until_s = None if lease_s is None else now_s + lease_s
     came = old.came or revision >= 0
+    # A follower in this process repeats its last message in every tick, so its sessions are as old
+    # as that message.
     counted_s = now_s if lease_s is not None else now_s - max(0.0, at - applied.at)
     new = FollowerState(
         revision,
@@ -195,7 +199,8 @@ def acknowledged(  # noqa: PLR0913 (an acknowledgement, when it came, and whose 
         until_s,
         applied.error,
         came=came,
-        sessions=_of_ours(fleet, applied),
+        sessions=_of_ours(fleet, applied.sessions),
+        sequences=_of_ours(fleet, applied.sequences),
         counted_s=counted_s,
         held_by=held_by,
     )

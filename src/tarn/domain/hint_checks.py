@@ -1,16 +1,15 @@
-"""Check a hint that an instance fails, by test requests of the master's own. Pure.
+"""Check a hint that an instance fails, by test requests of the master. Pure.
 
-A hint is what clients told (`tarn.domain.reported_failures`), or what a single look at the counters
-has shown. It only makes the master look sooner: it sends a test request to that instance and model.
-Nothing is ejected or replaced for a hint. Only when test requests failed, `CONFIRM` times in a row
-where clients told and once where the counters say the same, while another instance (where there is
-one) answered the same request well, is it suspected; what follows then is what follows for any
-suspect.
+A hint is a report of a client, or what a single look at the counters has shown. It is not proof:
+any user who may infer can report any instance. So a hint never ejects or replaces an instance. It
+only makes the master send test requests to that instance and model. The instance is suspected if
+these fail, while another instance (if there is one) answers the same request well. They must fail
+`CONFIRM` times in a row after reports of clients, and once if the counters show the same.
 
-A check sends three test requests at most: two to the instance, and one to another. So whoever
+A check sends at most three test requests: two to the instance, and one to another. So a client that
 reports every instance all the time causes no more than ``3 * MOST_CHECKS_BY_ONE`` of them a minute,
-and all callers together ``3 * MOST_CHECKS``; a healthy instance answers the first one well, and its
-check is over.
+and all clients together ``3 * MOST_CHECKS``. The check of a healthy instance ends with the first
+good answer.
 """
 
 from collections import Counter
@@ -18,40 +17,83 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import attrs
 
-from tarn.domain.fleet import Fleet, HintCheck
-from tarn.domain.instance import Instance, InstanceState
+from tarn.domain.command import Demand
+from tarn.domain.fleet import Fleet, HintCheck, ReportedFailures
+from tarn.domain.instance import Instance, InstanceState, Symptom
 from tarn.domain.reading import Reading
-from tarn.domain.reported_failures import HOLDS_S
 from tarn.domain.symptoms import LEAST_SHARE
-from tarn.domain.unwell import Symptom
 from tarn.domain.verdicts import CONFIRM, Suspicion
 
 __all__ = [
     "AGAIN_S",
+    "HOLDS_S",
     "MOST_CHECKS",
     "MOST_CHECKS_BY_ONE",
+    "MOST_TOLD",
+    "MOST_TOLD_BY_ONE",
     "answered_since",
     "check_hints",
+    "hear_failures",
     "needed",
     "peers_of",
+    "told_failures",
 ]
 
+HOLDS_S = 30.0
+"""How long a hint counts. A client tries an instance again, and reports it, every five seconds."""
+MOST_TOLD, MOST_TOLD_BY_ONE = 1000, 300
+"""The most hints that are kept: of all principals, and of one."""
+
+
+def hear_failures(fleet: Fleet, demand: Demand, principal: str, now_s: float) -> Fleet:
+    """Return *fleet* with the reports in *demand* about models that its instances have."""
+    known = {(i.id, name) for i in fleet.instances for name, *_ in i.models}
+    new = tuple(
+        ReportedFailures(demand.source, principal, id_, model, count, now_s)
+        for id_, model, count in demand.failures
+        if count and (id_, model) in known
+    )
+    if not new:
+        return fleet
+    said = {(one.source, one.instance_id, one.model) for one in new}
+    mine: list[ReportedFailures] = []
+    others: list[ReportedFailures] = []
+    for one in fleet.told_failures:
+        if now_s - one.heard_s < HOLDS_S:
+            if one.principal != principal:
+                others.append(one)
+            elif (one.source, one.instance_id, one.model) not in said:
+                mine.append(one)
+    mine = [*mine, *new][-MOST_TOLD_BY_ONE:]
+    return attrs.evolve(fleet, told_failures=(*others, *mine)[-MOST_TOLD:])
+
+
+def told_failures(fleet: Fleet, now_s: float) -> Mapping[str, int]:
+    """Return instance id to the number of bad answers that clients have reported lately."""
+    counts: Counter[str] = Counter()
+    for one in fleet.told_failures:
+        if now_s - one.heard_s < HOLDS_S:
+            counts[one.instance_id] += one.count
+    return counts
+
+
 AGAIN_S = 60.0
-"""An instance is checked for hints once in so long, and the bounds of checks are for so long."""
+"""The least time between two checks of an instance, and the time for which the bounds hold."""
 MOST_CHECKS, MOST_CHECKS_BY_ONE = 20, 5
-"""Checks that begin within `AGAIN_S`; in all, and for the hints of one principal."""
+"""The most checks that begin within `AGAIN_S`: in all, and for the hints of one principal."""
+# A check ends after this time without a result: perhaps no test request can be made.
 LASTS_S = 30.0
-"""A check that has found nothing by then is over: perhaps no test request can be made."""
+# For this long, an instance that was checked comes after those that were not.
 FORGET_S = 900.0
-"""Until then an instance that was checked comes after those that were not."""
 
 
 def check_hints(
     fleet: Fleet, readings: Mapping[str, Reading], now_s: float, *, doubt: bool
 ) -> tuple[Fleet, tuple[Suspicion, ...]]:
-    """Return *fleet* after the newest test requests for hints, and whom they prove to fail.
+    """Return *fleet* after the newest test requests for hints, and the instances that fail them.
 
-    *doubt*: our own tick came much too late, or we could not look: no check begins or ends by it.
+    *doubt*: the tick came much too late, or the master could not look. Then no check begins or
+    ends.
     """
     if doubt or not (fleet.told_failures or fleet.hint_checks or fleet.noticed):
         return fleet, ()
@@ -72,7 +114,8 @@ def check_hints(
 
 
 def needed(check: HintCheck) -> int:
-    """Return how many test requests must fail in a row: counters say as much as one of them."""
+    """Return how many test requests must fail in a row."""
+    # What the counters show is as good as one failed test request.
     return 1 if check.noticed else CONFIRM
 
 
@@ -84,7 +127,7 @@ def peers_of(instance_id: str, model: str, instances: Iterable[Instance]) -> Ite
 
 
 def answered_since(reading: Reading | None, check: HintCheck) -> bool:
-    """Return whether a test request for the model of *check* was answered, or was not, since."""
+    """Return whether a test request for *check* has a result since the check began."""
     tested = None if reading is None else reading.tested
     return tested is not None and tested.model == check.model and tested.asked_s >= check.since_s
 
@@ -116,7 +159,7 @@ def _judged(
 def _other_answers(
     check: HintCheck, instances: Iterable[Instance], readings: Mapping[str, Reading]
 ) -> bool | None:
-    """Say whether another instance answers the same request well; None: none was asked yet."""
+    """Say whether another instance answers the same request well; None: not asked yet."""
     said = [
         reading.tested.ok
         for peer in peers_of(check.instance_id, check.model, instances)
@@ -126,7 +169,7 @@ def _other_answers(
 
 
 def _completes(check: HintCheck, fleet: Fleet, since_s: float) -> bool:
-    """Say whether requests of users were answered well meanwhile, so that it is only busy."""
+    """Say whether it answered requests of users well meanwhile, and so is only busy."""
     grown = fleet.outcomes.since_about(since_s, check.instance_id, check.model)
     return grown is not None and grown.completed > 0 and grown.share < LEAST_SHARE
 
@@ -138,7 +181,7 @@ def _begun(
     last = {check.instance_id: check for check in checks}
     if fleet.ending:
         return tuple(last.values())
-    # One after the other: what a look has shown now is not checked for a client's hint instead.
+    # In this order, so that what a look has shown is not checked as the report of a client.
     for find in (_for_noticed, _for_told):
         for new in list(find(last, fleet, ready, now_s)):
             last.pop(new.instance_id, None)
@@ -149,7 +192,7 @@ def _begun(
 def _for_noticed(
     last: Mapping[str, HintCheck], fleet: Fleet, ready: Mapping[str, Instance], now_s: float
 ) -> Iterator[HintCheck]:
-    """Yield the checks of what a look has just shown."""
+    """Yield a check for each failing instance that a look has just shown."""
     for (id_, symptom), one in sorted(fleet.noticed.items()):
         old = last.get(id_)
         again = old is not None and old.noticed and now_s - old.since_s < LASTS_S
@@ -164,7 +207,7 @@ def _for_noticed(
 def _for_told(
     last: Mapping[str, HintCheck], fleet: Fleet, ready: Mapping[str, Instance], now_s: float
 ) -> Iterator[HintCheck]:
-    """Yield the checks of what clients tell, within bounds; who waits longest comes first."""
+    """Yield checks for the reports of clients, within the bounds, the longest unchecked first."""
     lately = [c for c in last.values() if not c.noticed and now_s - c.since_s < AGAIN_S]
     room, by = MOST_CHECKS - len(lately), Counter(check.principal for check in lately)
     since_s = {id_: check.since_s for id_, check in last.items()}
@@ -185,7 +228,7 @@ def _for_told(
 
 
 def _may_check(instance: Instance | None, model: str, fleet: Fleet) -> bool:
-    """Say whether a check could tell anything: it serves, and nobody has doubted it yet."""
+    """Say whether a check is useful: the instance serves *model*, and is not suspected yet."""
     if instance is None or not instance.in_view or instance.wants_test:
         return False
     return _serves(instance, model) and all(one.model != model for one in fleet.alike)
@@ -203,5 +246,5 @@ def _said(check: HintCheck, fleet: Fleet) -> str:
         for t in fleet.told_failures
         if (t.instance_id, t.model) == (check.instance_id, check.model)
     )
-    told = f"clients told of {count} failures" if count else "clients told of failures"
+    told = f"clients reported {count} failures" if count else "clients reported failures"
     return f"model '{check.model}': {told}, and {check.failed} test requests failed: {check.answer}"

@@ -1,38 +1,39 @@
-"""What a master saves of its fleet, and how the next one begins from it."""
+"""The part of a fleet that a master saves, and how the next master begins from it."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+
+import attrs
 
 from tarn.domain.control_calls import NO_PROGRESS, CallProgress, WantedCalls
-from tarn.domain.draining import Counts, DrainProgress
-from tarn.domain.epoch import Epoch
+from tarn.domain.counters import CounterSet
+from tarn.domain.draining import DrainProgress
 from tarn.domain.facts import Recovered, Running
 from tarn.domain.fleet import DemandReport, Fleet, FollowerState, Rules
 from tarn.domain.instance import Instance, InstanceState
 from tarn.domain.scaling import Decision
 from tarn.domain.state import SavedState
-from tarn.domain.view import DiscoveryView
+from tarn.domain.view import DiscoveryView, Epoch
 
 __all__ = ["begin", "saved"]
 
 KEEP_DECISIONS = 10
+# State is saved up to once a second, perhaps over a network; the file of events keeps more.
 KEEP_EVENTS = 100
-"""Saved as often as once a second, perhaps over a network: the file next to the log has more."""
+# Instances that are not found, of which most are gone for ever: this bounds what is kept of them.
 KEEP_ABSENT = 200
+# A saved back-off is cut to this: the wall clock may have been set meanwhile.
 RETRY_MOST_S = 60.0
-"""No back-off lasts longer, whatever the wall clock did meanwhile."""
+# A follower of an earlier master that sends nothing for this long has lost its lease.
 FOLLOWER_RETURNS_S = 15.0
-"""A follower of an earlier master that is not heard of for so long has lost its lease."""
 
 
 def saved(fleet: Fleet, past_s: float) -> SavedState:
-    """Return what must not be forgotten of *fleet*.
+    """Return the part of *fleet* that the next master needs.
 
-    *past_s* is wall minus monotonic time, taken once, so that an unchanged fleet saves equal.
+    *past_s* is wall minus monotonic time, taken once, so that the state of an unchanged fleet does
+    not change.
     """
-    draining = fleet.of(InstanceState.DRAINING)
-    others = (i for i in fleet.instances if i.state is not InstanceState.DRAINING)
-    retiring = [i for i in others if i.retiring is not None]
-    return SavedState(
+    state = SavedState(
         desired=fleet.desired,
         next_number=fleet.next_number,
         spec_revision=fleet.spec_revision,
@@ -46,14 +47,7 @@ def saved(fleet: Fleet, past_s: float) -> SavedState:
         strikes=fleet.strikes,
         retry_at=fleet.retry_s + past_s if fleet.strikes else 0.0,
         halted=fleet.halted,
-        drains=tuple((i.id, i.since_s + past_s, i.reason) for i in draining),
-        condemned=frozenset(i.id for i in draining if i.condemned),
-        evicted=frozenset(i.id for i in draining if i.evicted),
-        retiring={i.id: i.retiring for i in retiring if i.retiring is not None},
-        others_then={i.id: i.others_then for i in retiring if i.others_then},
-        stops=frozenset(i.id for i in draining if i.stop_posted),
-        left=tuple(_left(draining)),
-        unloads=frozenset(i.id for i in draining if i.unloading),
+        halted_by=fleet.halted_by,
         ending=fleet.ending,
         decisions=fleet.decisions[-KEEP_DECISIONS:],
         events=fleet.events[-KEEP_EVENTS:],
@@ -61,17 +55,50 @@ def saved(fleet: Fleet, past_s: float) -> SavedState:
         followers_of=tuple(
             sorted((name, f.held_by) for name, f in fleet.followers.items() if f.held_by)
         ),
+    )
+    return _with_calls(_with_drains(state, fleet, past_s), fleet)
+
+
+def _with_drains(state: SavedState, fleet: Fleet, past_s: float) -> SavedState:
+    """Return *state* with what is known of instances that leave, or soon will."""
+    draining = fleet.of(InstanceState.DRAINING)
+    others = (i for i in fleet.instances if i.state is not InstanceState.DRAINING)
+    retiring = [i for i in others if i.retiring is not None]
+    return attrs.evolve(
+        state,
+        drains=tuple((i.id, i.since_s + past_s, i.reason) for i in draining),
+        condemned=frozenset(i.id for i in draining if i.condemned),
+        evicted=frozenset(i.id for i in draining if i.evicted),
+        retiring={i.id: i.retiring for i in retiring if i.retiring is not None},
+        others_then={i.id: i.others_then for i in retiring if i.others_then},
+        stops=frozenset(i.id for i in draining if i.stop_posted),
+        left=tuple(
+            (i.id, i.drain.began.completed, i.drain.began.failed)
+            for i in draining
+            if i.drain is not None and i.drain.began is not None
+        ),
+        unloads=frozenset(i.id for i in draining if i.unloading),
+    )
+
+
+def _with_calls(state: SavedState, fleet: Fleet) -> SavedState:
+    """Return *state* with the control calls, and which instances had them."""
+    return attrs.evolve(
+        state,
         call_number=fleet.control.number,
         calls=fleet.control.calls,
         former_calls=fleet.control.former,
         unsettled_calls=fleet.control.unsettled,
         calls_had=tuple(_lacking(fleet)),
-        calls_complete=_complete(fleet),
+        # Before the first call, no instance is named.
+        calls_complete=tuple(
+            i.id for i in fleet.instances if 0 < fleet.control.number <= i.calls.upto
+        ),
     )
 
 
 def _lacking(fleet: Fleet) -> Iterator[tuple[str, int, int, tuple[int, ...]]]:
-    """Yield what those had that lack a control call, or may still be found."""
+    """Yield the progress of each instance that lacks a control call, or may still be found."""
     newest = fleet.control.number
     for i in fleet.instances:
         if i.calls.upto < newest:
@@ -83,18 +110,6 @@ def _lacking(fleet: Fleet) -> Iterator[tuple[str, int, int, tuple[int, ...]]]:
                 yield id_, calls.born, calls.upto, tuple(sorted(calls.also))
 
 
-def _complete(fleet: Fleet) -> tuple[str, ...]:
-    """Return who has had every control call; nobody is named before there was one."""
-    newest = fleet.control.number
-    return tuple(i.id for i in fleet.instances if i.calls.upto >= newest) if newest else ()
-
-
-def _left(draining: Iterable[Instance]) -> Iterator[tuple[str, float, float]]:
-    for i in draining:
-        if i.drain is not None and (began := i.drain.began) is not None:
-            yield i.id, began.succeeded, began.failed
-
-
 def begin(  # noqa: PLR0913 (everything a master knows when it starts)
     epoch: Epoch,
     state: SavedState | None,
@@ -104,12 +119,12 @@ def begin(  # noqa: PLR0913 (everything a master knows when it starts)
     now_s: float,
     at: float,
 ) -> Fleet:
-    """Return the fleet that a starting master takes up.
+    """Return the fleet with which a master begins.
 
-    Without a saved state the size is what was found alive, within the limits, or ``initial``.
-    Stamps from the future (the wall clock was set back) are clamped to the present.
+    Without a saved state the size is the number of recovered instances, at least ``initial``, and
+    within the limits. Times in the future (the wall clock was set back) count as the present.
     """
-    state = state or _first_state(len(recovered.running), rules)
+    state = state or SavedState(desired=_first_size(recovered, rules))
     had = _calls_had(state)
     instances = tuple(
         sorted((_recover(r, state, had, now_s, at) for r in recovered.running), key=lambda i: i.id)
@@ -133,12 +148,13 @@ def begin(  # noqa: PLR0913 (everything a master knows when it starts)
         strikes=state.strikes,
         retry_s=now_s + min(max(0.0, state.retry_at - at), RETRY_MOST_S),
         halted=state.halted,
+        halted_by=state.halted_by,
         ending=state.ending,
         unprobed=unprobed,
         started_s=now_s,
         served=min(state.desired, sum(i.state is InstanceState.STARTING for i in instances)),
         followers=_expected(state, rules, now_s),
-        demand=_remembered(state.decisions, now_s),
+        demand=_demand_before(state, now_s),
         decisions=state.decisions
         or (Decision(at, None, state.desired, "start", "the first size", number=1),),
         events=state.events,
@@ -149,18 +165,36 @@ def begin(  # noqa: PLR0913 (everything a master knows when it starts)
     return fleet.notes(at, [("TARN-1004", i.id, f"process {i.container_id}") for i in instances])
 
 
-def _first_state(found: int, rules: Rules) -> SavedState:
+def _absent(
+    had: Mapping[str, CallProgress], instances: tuple[Instance, ...]
+) -> dict[str, CallProgress]:
+    """Return the progress of the newest few of the instances that are not found."""
+    ids = sorted(had.keys() - {i.id for i in instances})
+    return {id_: had[id_] for id_ in ids[-KEEP_ABSENT:]}
+
+
+def _wanted_calls(state: SavedState) -> WantedCalls:
+    return WantedCalls(state.call_number, state.calls, state.former_calls, state.unsettled_calls)
+
+
+def _first_size(recovered: Recovered, rules: Rules) -> int:
     replicas = rules.spec.replicas
-    wanted = max(found, replicas.min if replicas.initial is None else replicas.initial)
-    return SavedState(desired=min(wanted, replicas.max))
+    initial = replicas.min if replicas.initial is None else replicas.initial
+    return min(max(len(recovered.running), initial), replicas.max)
+
+
+def _demand_before(state: SavedState, now_s: float) -> DemandReport | None:
+    """Return the demand that woke the fleet, if that was its last change: it keeps it awake."""
+    # When it was last heard is not saved, and a start may take longer than a policy looks back, so
+    # it counts as heard now.
+    woken = state.decisions and state.decisions[-1].by == "demand"
+    return DemandReport("", 0, now_s) if woken else None
 
 
 def _expected(state: SavedState, rules: Rules, now_s: float) -> dict[str, FollowerState]:
-    """Return those who followed an earlier master: each has one lease to be heard of again.
-
-    Required ones are waited for. The names that the spec has are kept for whose they are: nobody is
-    to take one while its follower still looks for this master.
-    """
+    """Return the followers of an earlier master; each has one lease to come back."""
+    # Drains wait for the required ones. Names that the spec has are reserved for their principals,
+    # so that nobody else takes one while its follower still looks for this master.
     until_s, held_by = now_s + FOLLOWER_RETURNS_S, dict(state.followers_of)
     waited = state.followers & rules.required
     kept = held_by.keys() & (rules.required | rules.followers)
@@ -170,17 +204,6 @@ def _expected(state: SavedState, rules: Rules, now_s: float) -> dict[str, Follow
         )
         for name in sorted(waited | kept)
     }
-
-
-def _remembered(decisions: tuple[Decision, ...], now_s: float) -> DemandReport | None:
-    """Return the demand that woke the fleet under an earlier master: it still keeps it awake.
-
-    When it was heard last is not saved, and a start may take longer than a policy looks back: so
-    whoever waits has all of that time to say so again.
-    """
-    if not decisions or decisions[-1].by != "demand":
-        return None
-    return DemandReport("", 0, now_s)
 
 
 def _monotonic(stamp: float, now_s: float, at: float) -> float:
@@ -210,7 +233,8 @@ def _recover(
         evicted=fact.instance_id in state.evicted,
         retiring=None if draining else state.retiring.get(fact.instance_id),
         others_then=0 if draining else state.others_then.get(fact.instance_id, 0),
-        withdrawn_s=now_s if stopping else None,  # or its stop would not have been posted
+        # its stop was posted, so it had left the view everywhere
+        withdrawn_s=now_s if stopping else None,
         stop_posted=stopping,
         drain=_drain(fact.instance_id, state, now_s) if draining and not stopping else None,
         adopted=True,
@@ -219,20 +243,8 @@ def _recover(
     )
 
 
-def _wanted_calls(state: SavedState) -> WantedCalls:
-    return WantedCalls(state.call_number, state.calls, state.former_calls, state.unsettled_calls)
-
-
-def _absent(
-    had: Mapping[str, CallProgress], instances: Iterable[Instance]
-) -> dict[str, CallProgress]:
-    """Return what those had that an earlier master had and nobody finds: the newest few of them."""
-    absent = sorted(had.keys() - {i.id for i in instances})[-KEEP_ABSENT:]
-    return {id_: had[id_] for id_ in absent}
-
-
 def _calls_had(state: SavedState) -> dict[str, CallProgress]:
-    """Return which calls each instance has had; what it refused is asked once more."""
+    """Return the calls that each instance has had; refused ones will be sent once more."""
     all_ = CallProgress(state.call_number, state.call_number)
     return {
         **dict.fromkeys(state.calls_complete, all_),
@@ -241,7 +253,7 @@ def _calls_had(state: SavedState) -> dict[str, CallProgress]:
 
 
 def _drain(instance_id: str, state: SavedState, now_s: float) -> DrainProgress:
-    """Return what is still known of a drain; what ended before is unseen where that is nothing."""
-    began = next((Counts(*counts) for id_, *counts in state.left if id_ == instance_id), None)
-    drain = DrainProgress(began, last=began, unseen=began is None, fell=began is None)
+    """Return what is still known of a drain."""
+    began = next((CounterSet(*counts) for id_, *counts in state.left if id_ == instance_id), None)
+    drain = DrainProgress(began, unseen=began is None, fell=began is None)
     return drain.unload(now_s) if instance_id in state.unloads else drain

@@ -1,10 +1,10 @@
-"""What became of the requests that each instance got, model by model, over the last seconds. Pure.
+"""Results of the requests of each instance and model over the last seconds. Pure.
 
-Triton's health says that its server answers; only outcomes say that its models do. They are read
-from the counters that are scraped anyway. The history holds the newest counters of each instance
-and some older ones, so that the growth over a few spans can be told: the shortest span with enough
-requests speaks first, so that a failure is seen within seconds under load, and within the window
-where requests are few.
+Triton's health shows that its server answers; only the results of requests show that its models do.
+They come from counters that are scraped anyway. The history holds the newest counters of each
+instance and some older ones, so that the growth over several spans is known. The shortest span with
+enough requests is judged first. So a failure is found within seconds under load, and within the
+window when requests are few.
 """
 
 from collections.abc import Mapping
@@ -13,135 +13,111 @@ from typing import NamedTuple, Protocol
 
 import attrs
 
+from tarn.domain.counters import NOTHING, CounterSet
+
 __all__ = [
-    "OutcomeGrowth",
     "OutcomeHistory",
     "Outcomes",
     "RequestCounts",
     "Stall",
     "TestResult",
-    "grown",
 ]
 
+# Spans into which the window is divided.
 SPANS = 10
-"""Spans into which the window is divided."""
+# Shorter requests need not be learned from: no stall is as short.
 _SHORT_S = 1.0
-"""Shorter requests need not be learned from: no stall is as short."""
+# More looks tell nothing: Triton is scraped once a second.
 LOOK_EACH_S = 0.9
-"""More looks tell nothing: Triton is scraped once a second."""
+# Longer requests than this are not learned from: one hang of an hour is not a rule.
 LONGEST_MOST_S = 60.0
-"""Longer requests than this are not learned from: one hang of an hour is not a rule."""
 
 
 @attrs.frozen
 class RequestCounts:
-    """What one Triton counts of one model since the model was loaded."""
+    """One Triton's counters of one model since the model was loaded."""
 
-    completed: float = 0.0
-    """Requests that ended well."""
-    failed: float = 0.0
-    """Requests that failed in the model or in the server: for Triton's reasons ``BACKEND`` and
-    ``OTHER``. What its queue rejects (``REJECTED``) and what the caller cancels (``CANCELED``) is
-    not its fault. Where Triton gives no reasons, all of them."""
+    counted: CounterSet = NOTHING
+    """``failed`` leaves out requests that the queue rejected or the caller cancelled, since these
+    are not the model's fault. If Triton gives no reasons, it has all failures."""
     pending: float | None = None
-    """Requests that wait now; None: this Triton does not say."""
-    executing: float | None = None
-    """Requests that execute now; None: Triton never says so of a model."""
-    compute_us: float = 0.0
-    """Microseconds in the model's own code, summed over the completed requests."""
-    inferences: float = 0.0
-    """Inferences: a request with a batch of four counts four."""
-    executions: float = 0.0
-    """Calls of the model; inferences divided by these are the mean batch size."""
+    """Requests that wait now; None: this Triton does not report it."""
+
+    @property
+    def completed(self) -> float:
+        """Requests that ended well."""
+        return self.counted.completed
+
+    @property
+    def computed(self) -> float:
+        """Completed requests that the model computed; the others came from the response cache."""
+        return self.counted.computed
+
+    @property
+    def failed(self) -> float:
+        """Requests that failed through the server's fault."""
+        return self.counted.failed
+
+    @property
+    def compute_us(self) -> float:
+        """Microseconds in the model's own code, summed over the computed requests."""
+        return self.counted.compute_us
 
     @property
     def mean_s(self) -> float | None:
-        """The mean seconds that a request computes; None before the first one has completed."""
-        return self.compute_us / self.completed / 1e6 if self.completed else None
+        """Mean seconds that a request computes; None before the first one was computed."""
+        return self.compute_us / self.computed / 1e6 if self.computed else None
 
 
 @attrs.frozen
 class TestResult:
     """The newest test request to an instance, and its answer."""
 
-    __test__ = False  # by its name it could be taken for a class of tests
+    __test__ = False  # for collectors of tests, which look at names only
 
     asked_s: float
     """Monotonic second at which it was sent."""
     ok: bool
-    """It was answered as it should be."""
+    """The answer was good."""
     said: str = ""
-    """Triton's own error, or that there was no answer; empty when it was answered well."""
+    """Triton's own error, or that there was no answer; empty when the answer was good."""
     number: int = 1
     """Counts the test requests to this instance."""
     model: str = ""
-    """The model that was asked."""
+    """The model that it was sent to."""
     late: bool = False
-    """It took all of its time. A busy instance does the same: its queue is long, or full."""
+    """There was no answer within the time limit. That also happens to an instance that is only
+    busy, with a long queue."""
     proven: bool = True
     """Some instance has answered the same request well, so a bad answer is not the request's fault.
     """
 
     @property
     def error(self) -> str:
-        """The first line of what was said of a bad answer."""
+        """The first line of a bad answer."""
         return self.said.partition("\n")[0] or "it failed"
 
 
-class OutcomeGrowth(NamedTuple):
-    """What one model did on one instance over a span."""
-
-    completed: float
-    failed: float
-    compute_us: float = 0.0
-    inferences: float = 0.0
-    executions: float = 0.0
-
-    @property
-    def ended(self) -> float:
-        """Requests that completed or failed."""
-        return self.completed + self.failed
-
-    @property
-    def share(self) -> float:
-        """The failed ones among them, in [0, 1]."""
-        return self.failed / self.ended if self.ended else 0.0
-
-
-def grown(old: RequestCounts, new: RequestCounts) -> OutcomeGrowth:
-    """Return what *new* has more than *old*; counters that fell began again at 0."""
-    if new.completed < old.completed or new.failed < old.failed:
-        old = _NOTHING
-    return OutcomeGrowth(
-        new.completed - old.completed,
-        new.failed - old.failed,
-        max(0.0, new.compute_us - old.compute_us),
-        max(0.0, new.inferences - old.inferences),
-        max(0.0, new.executions - old.executions),
-    )
-
-
 class Stall(NamedTuple):
-    """Requests for one model wait in one instance, and none of them is answered well.
+    """Requests for one model wait in one instance, and none of them is answered well."""
 
-    Failures end no stall: a dead Python process works its queue off at one failure a second.
-    """
+    # Failures do not end a stall: with a dead Python process, one request fails each second.
 
     since_s: float
     """Monotonic second of the last look at which one had completed, or none waited."""
     seen_s: float
-    """Monotonic second of the newest look that found it so."""
+    """Monotonic second of the newest look that found the stall."""
     pending: float
 
 
 Outcomes = Mapping[str, RequestCounts]
-"""Model to what is counted of it."""
+"""Model to its counters."""
+# An instance id and a model.
 Key = tuple[str, str]
-"""An instance id and a model."""
 
 
 class _Read(Protocol):
-    """What is looked at of a `tarn.domain.Reading`."""
+    """The part of a `tarn.domain.Reading` that is needed here."""
 
     @property
     def outcomes(self) -> Outcomes: ...
@@ -158,22 +134,22 @@ class _CountsAt(NamedTuple):
 
 @attrs.frozen
 class OutcomeHistory:
-    """The newest counters of each instance, older ones for the window, and what stands still."""
+    """The newest counters of each instance, older ones within the window, and the stalls."""
 
     looks: tuple[_CountsAt, ...] = attrs.field(default=(), hash=False)
-    """Oldest first; the last one is the newest look, the others are about a span apart."""
+    """Looks, oldest first; all but the newest are about a span apart."""
     failing: Mapping[str, tuple[str, ...]] = attrs.field(factory=dict, hash=False)
     """Model to the instances on which a request failed since the look before."""
     stalls: Mapping[Key, Stall] = attrs.field(factory=dict, hash=False)
     longest: Mapping[str, float] = attrs.field(factory=dict, hash=False)
-    """Model to the seconds that the longest request seen computed, or for which none completed
-    while some waited, and then one did: so long it may take."""
+    """Model to the longest time that a request is known to have taken: the longest compute time
+    seen, or the longest stall that ended with a good answer."""
     slow_s: float = float("-inf")
-    """When compute times were compared last."""
+    """Monotonic second at which compute times were last compared."""
 
     @property
     def at_s(self) -> float:
-        """When it looked last."""
+        """Monotonic second of the newest look."""
         return self.looks[-1].at_s if self.looks else float("-inf")
 
     @property
@@ -186,7 +162,7 @@ class OutcomeHistory:
         return now_s - self.at_s >= LOOK_EACH_S
 
     def rests(self, readings: Mapping[str, _Read]) -> bool:
-        """Say whether nothing has happened since the last look, and nothing waits."""
+        """Say whether no counter has changed since the last look, and no request waits."""
         if self.failing or self.stalls:
             return False
         newest, count = self.newest, 0
@@ -212,10 +188,11 @@ class OutcomeHistory:
             old = before.get(id_, _NO_OUTCOMES)
             for model, new in outcomes.items():
                 was = old.get(model, new)
-                if new.failed > was.failed:
+                more = NOTHING if was is new else new.counted.since(was.counted)
+                if more.failed:
                     failing.setdefault(model, []).append(id_)
-                if new.completed > was.completed:
-                    us = (new.compute_us - was.compute_us) / (new.completed - was.completed)
+                if more.completed:
+                    us = more.compute_us / more.computed if more.computed else 0.0
                     if us > longest.get(model, _SHORT_S) * 1e6:
                         longest[model] = min(us / 1e6, LONGEST_MOST_S)
                 elif new.pending:
@@ -231,7 +208,7 @@ class OutcomeHistory:
         )
 
     def _stall(self, key: Key, counted_s: float | None, pending: float) -> Stall | None:
-        """Return the stall of *key*, whose counters were read at *counted_s*, begun or gone on."""
+        """Return the new or continued stall of *key*, whose counters were read at *counted_s*."""
         if counted_s is None:
             return None
         stall = self.stalls.get(key)
@@ -241,10 +218,7 @@ class OutcomeHistory:
         return Stall(stall.since_s, max(stall.seen_s, counted_s), pending)
 
     def _without(self, back: AbstractSet[str]) -> tuple[_CountsAt, ...]:
-        """Return the looks without those that are *back*: nobody saw what they did meanwhile.
-
-        Counters of two sources (metrics, then statistics) do not go on from one another, either.
-        """
+        """Return the looks without the instances *back*, whose requests were not seen meanwhile."""
         if not any(id_ in look.of for id_ in back for look in self.looks):
             return self.looks
         return tuple(
@@ -258,25 +232,25 @@ class OutcomeHistory:
         stalls: Mapping[Key, Stall],
         longest: dict[str, float],
     ) -> Mapping[str, float]:
-        """Return *longest* with the stalls that have just ended by an answer."""
+        """Return *longest* with the stalls that have just ended with a good answer."""
         for id_, model in self.stalls.keys() - stalls.keys():
             new, old = now.get(id_, {}).get(model), self.newest.get(id_, {}).get(model)
-            if new is not None and old is not None and new.completed > old.completed:
+            if new is not None and old is not None and new.counted.since(old.counted).completed:
                 stall = self.stalls[id_, model]
                 for_s = min(stall.seen_s - stall.since_s, LONGEST_MOST_S)
                 longest[model] = max(longest.get(model, 0.0), for_s)
         return longest
 
     def waits(self, instance_id: str, model: str) -> bool:
-        """Say whether requests wait there and none completes."""
+        """Say whether requests for *model* wait there and none completes."""
         return (instance_id, model) in self.stalls
 
     def enough(
         self, instance_id: str, model: str, since_s: float, least: float
-    ) -> tuple[int, OutcomeGrowth | None]:
+    ) -> tuple[int, CounterSet | None]:
         """Return the place of the newest look since which *least* requests ended, and the growth.
 
-        Only looks at *since_s* or later count. None: there were not so many.
+        Only looks at *since_s* or later count. The growth is None if fewer requests ended.
         """
         looks = self.looks
         new = looks[-1].of.get(instance_id, {}).get(model)
@@ -286,32 +260,30 @@ class OutcomeHistory:
                 break
             old = of.get(instance_id, {}).get(model)
             if old is not None:
-                ended = new.completed - old.completed + new.failed - old.failed
-                if ended >= least or new.completed < old.completed:
-                    one = grown(old, new)
-                    if one.ended >= least:
-                        return place, one
+                one = new.counted.since(old.counted)
+                if one.ended >= least:
+                    return place, one
         return 0, None
 
-    def since_about(self, since_s: float, instance_id: str, model: str) -> OutcomeGrowth | None:
-        """Return the growth since the newest look at *since_s* or before; the oldest, else."""
+    def since_about(self, since_s: float, instance_id: str, model: str) -> CounterSet | None:
+        """Return the growth since the newest look at or before *since_s*, else since the oldest."""
         looks = self.looks[:-1]
         if not looks:
             return None
         place = max((p for p, look in enumerate(looks) if look.at_s <= since_s), default=0)
         return self.since(place, instance_id, model)
 
-    def since(self, place: int, instance_id: str, model: str) -> OutcomeGrowth | None:
-        """Return the growth since the look at *place*; None where it is not known."""
+    def since(self, place: int, instance_id: str, model: str) -> CounterSet | None:
+        """Return the growth since the look at *place*; None: not known."""
         old = self.looks[place].of.get(instance_id, {}).get(model)
         new = self.newest.get(instance_id, {}).get(model)
-        return None if old is None or new is None else grown(old, new)
+        return None if old is None or new is None else new.counted.since(old.counted)
 
 
 def _kept(
     looks: tuple[_CountsAt, ...], newest: _CountsAt, window_s: float
 ) -> tuple[_CountsAt, ...]:
-    """Return *looks* with the *newest*: about a span apart, and none beyond the window but one."""
+    """Return *looks* with the *newest*: about a span apart, and at most one beyond the window."""
     if len(looks) > 1 and looks[-1].at_s - looks[-2].at_s < window_s / SPANS:
         looks = looks[:-1]
     old = 0
@@ -320,5 +292,4 @@ def _kept(
     return (*looks[old:], newest)
 
 
-_NOTHING = RequestCounts()
 _NO_OUTCOMES: Outcomes = {}

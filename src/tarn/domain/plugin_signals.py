@@ -1,7 +1,7 @@
-"""The signals that plugins make of what was scraped, as one row of samples for each name. Pure.
+"""Signals that plugins compute from scraped samples, a row of samples for each. Pure.
 
-So the simulator and a replay read them as the master does. What a plugin says is checked: it is
-foreign code, and may raise or answer nonsense.
+The simulator and a replay read them as the master does. Every answer of a plugin is checked, since
+foreign code may raise, or return a wrong value.
 """
 
 import math
@@ -16,7 +16,7 @@ from tarn.domain.signals import KEEP, Samples
 __all__ = ["WINDOW_S", "PluginSignals", "Read"]
 
 WINDOW_S = 30.0
-"""How far back a plugin's signal looks at what each instance said."""
+"""Seconds of each instance's samples that a plugin's signal sees."""
 
 Read = Callable[[Samples, float], Sample[float]]
 """`tarn.interfaces.Signal.read`."""
@@ -24,7 +24,7 @@ Read = Callable[[Samples, float], Sample[float]]
 
 @attrs.frozen(eq=False)
 class PluginSignals:
-    """What the policy reads of plugins, and the history so far."""
+    """The plugins' signals that the policy reads, and their history."""
 
     reads: Mapping[str, Read] = attrs.field(factory=dict)
     window_s: float = WINDOW_S
@@ -42,7 +42,7 @@ class PluginSignals:
         Args:
             samples: `tarn.domain.signals.Signals.samples`.
             now_s: Monotonic seconds of this look.
-            begins: Told the name of each signal before it is asked.
+            begins: Called with the name of each signal before that is read.
         """
         history: dict[str, tuple[tuple[float, Sample[float]], ...]] = {}
         for name, read in self.reads.items():
@@ -52,7 +52,7 @@ class PluginSignals:
         return attrs.evolve(self, history=history)
 
     def shown(self, view: FleetView) -> FleetView:
-        """Return *view* with these besides its own signals."""
+        """Return *view* with these signals added to its own."""
         return attrs.evolve(view, signals={**view.signals, **self.history})
 
 

@@ -1,21 +1,33 @@
-"""What one look at one Triton brought."""
+"""The newest answers of one Triton."""
 
 from collections.abc import Mapping
 
 import attrs
 
 from tarn.domain.control_calls import CallProgress
+from tarn.domain.counters import COUNTERS, CounterSet
 from tarn.domain.facts import StubEnded
 from tarn.domain.outcomes import RequestCounts, TestResult
 from tarn.domain.samples import Known, Sample, Unknown
 
-__all__ = ["NOT_LOADED", "QUEUE_CAPACITY", "ModelState", "Reading"]
+__all__ = [
+    "NOT_LOADED",
+    "NOT_READY",
+    "QUEUE_CAPACITY",
+    "ModelState",
+    "Reading",
+    "first_line",
+    "is_broken",
+    "is_not_loaded",
+]
 
 NOT_LOADED = "not loaded"
-"""Reason of a model that lies in the repository, and that this Triton was never asked to load: it
-came after the start."""
+"""Reason of a model that came into the repository after Triton's start, and that Triton was never
+asked to load."""
+NOT_READY = "it says that it is not ready (GET /v2/models/<name>/ready)"
+"""Reason of a loaded model whose own ``is_ready()``, or whose processes, say so."""
 QUEUE_CAPACITY = 16
-"""Requests that fill one instance; the contract's ``queue-capacity-per-container``."""
+"""Requests that fill one instance; ``queue-capacity-per-container`` of the contract."""
 
 
 @attrs.frozen(order=True)
@@ -27,20 +39,40 @@ class ModelState:
     """``READY``, ``LOADING``, ``UNLOADING`` or ``UNAVAILABLE``, as Triton writes it."""
     reason: str = ""
     versions: tuple[str, ...] = ()
-    """Those that are READY, the highest last."""
+    """The READY versions, the highest last."""
+
+    @property
+    def not_loaded(self) -> bool:
+        """Whether it came after Triton's start, so that its state is not an error."""
+        return is_not_loaded(self.state, self.reason)
+
+
+def is_not_loaded(state: str, reason: str) -> bool:
+    """Say whether Triton was never asked to load the model."""
+    return state == "UNAVAILABLE" and reason == NOT_LOADED
+
+
+def first_line(reason: str) -> str:
+    """Return the first line of a model's reason; the rest is a traceback, for `tarn logs`."""
+    return reason.partition("\n")[0]
+
+
+def is_broken(state: str, reason: str) -> bool:
+    """Say whether Triton was to load a model, and cannot serve it."""
+    return state == "UNAVAILABLE" and bool(reason) and reason != NOT_LOADED
 
 
 @attrs.frozen
 class Reading:
-    """The newest answers of one instance; each part stands for itself."""
+    """The newest answers of one instance; the parts do not depend on one another."""
 
     instance_id: str
     taken_s: float
     """Monotonic seconds of the newest answer or failure."""
     live: Sample[bool] = attrs.field(default=Unknown("not probed yet"))
-    """``/v2/health/live``. Unknown by time-out says nothing; see ``gone``."""
+    """``/v2/health/live``. Unknown after a time-out proves nothing; see ``gone``."""
     gone: str = ""
-    """Why it is certain that nothing listens any more (closed, refused); else empty."""
+    """Why it is certain that nothing listens any more (closed, refused); empty: it is not."""
     models: Sample[tuple[ModelState, ...]] = attrs.field(default=Unknown("not probed yet"))
     """The repository index, sorted by name."""
     warm: bool = True
@@ -48,27 +80,33 @@ class Reading:
     cold: str = ""
     """Why the newest warm-up request failed; empty when none did."""
     unloaded: Sample[bool] | None = None
-    """None: its models were not asked to unload. Known(True): none is left. Known(False): the last
-    requests in them are waited for. Unknown: Triton refuses, and why."""
+    """None: its models were not asked to unload. Known(True): none is left. Known(False): Triton
+    waits for their last requests. Unknown: Triton refuses; the reason says why."""
     unmeasured: str = ""
-    """Why its metrics cannot be read for some looks now; its statistics are read instead, as far as
-    they can be. Empty: they can."""
+    """Why its metrics could not be read lately, so that its statistics are read instead; empty:
+    they can be read."""
     metrics: Mapping[str, Sample[float]] = attrs.field(factory=dict, hash=False)
-    """Signal name (``pending``, ``executing``, ``requests_total`` ...) to what was read."""
+    """Signal name (``pending``, ``executing``, ``requests_total`` ...) to its sample. Counters are
+    those of `tarn.domain.counters.InstanceCounters`, which never fall while the instance runs."""
     stub_ended: StubEnded | None = None
-    """What the watcher next to its Triton tells through the repository index; None: nothing, or
-    there is none. Then the runtime may tell."""
+    """What the watcher next to its Triton reports in the repository index; None: nothing, or this
+    instance has none, and the runtime may report it."""
     outcomes: Mapping[str, RequestCounts] = attrs.field(factory=dict, hash=False)
-    """Model to what became of its requests, as read last; without a model of which nothing is
+    """Model to the newest counters of its requests; models without any are left out."""
+    resets: int = 0
+    """How often a counter vanished or began again together with its model. Its growth since the
+    look before was not seen then."""
+    as_read: CounterSet | None = None
+    """The sum of its counters as Triton gives them, which a later master will find; None: not
     known."""
     blind: str = ""
     """What the master itself lacked at its newest look; empty when it could look. The rest of the
-    reading is what it saw last, and the instance is not to blame."""
+    reading is then older, and the instance is not to blame."""
 
     calls: CallProgress | None = None
-    """Which control calls it has had; None: none were sent, so what was known stands."""
+    """The control calls that it has had; None: none were sent, so earlier knowledge stays."""
     tested: TestResult | None = None
-    """The newest test request and its answer; None: none was sent, or none said anything."""
+    """The newest test request and its answer; None: none was sent, or none had a result."""
 
     def known(self, signal: str) -> float | None:
         """Return the value of *signal*; None when it is unknown."""
@@ -76,14 +114,21 @@ class Reading:
         return sample.value if isinstance(sample, Known) else None
 
     @property
+    def counted(self) -> CounterSet | None:
+        """Its counters; None when its requests are not known."""
+        if self.known("requests_total") is None:
+            return None
+        return CounterSet(**{field: self.known(name) or 0.0 for name, field in COUNTERS.items()})
+
+    @property
     def counted_s(self) -> float | None:
-        """Monotonic second at which its counters were read; None: they are not known."""
+        """Monotonic second at which its counters were read; None: not known."""
         sample = self.metrics.get("requests_total")
         return self.taken_s - sample.age_s if isinstance(sample, Known) else None
 
     @property
     def load(self) -> float | None:
-        """The larger of what is known: how busy the GPUs are, how full the queue is; 0 to 1."""
+        """The larger of GPU utilization and queue filling, 0 to 1; None: both unknown."""
         pending, gpu = self.known("pending"), self.known("gpu_utilization")
         filled = None if pending is None else min(1.0, max(0.0, pending / QUEUE_CAPACITY))
         return max((part for part in (filled, gpu) if part is not None), default=None)

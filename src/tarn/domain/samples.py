@@ -1,4 +1,4 @@
-"""What is known, and what is not: unknown is never zero."""
+"""Values that are known, and values that are not: unknown is never zero."""
 
 import math
 from typing import Generic, TypeVar
@@ -12,7 +12,7 @@ T = TypeVar("T", covariant=True)  # noqa: PLC0105
 
 @attrs.frozen
 class Known(Generic[T]):
-    """A value that was really read, ``age_s`` seconds ago."""
+    """A value that was read ``age_s`` seconds ago."""
 
     value: T
     age_s: float = 0.0
@@ -20,7 +20,7 @@ class Known(Generic[T]):
 
 @attrs.frozen
 class Unknown:
-    """No value, and why: said to people as it stands."""
+    """The reason why there is no value, shown to people as it is."""
 
     reason: str
 
@@ -29,7 +29,7 @@ Sample = Known[T] | Unknown
 
 
 def finite(sample: Sample[float]) -> Sample[float]:
-    """Return *sample*; Unknown where its value is not a number, or infinite."""
+    """Return *sample*, or Unknown if its value is NaN or infinite."""
     if isinstance(sample, Known) and not math.isfinite(sample.value):
         return Unknown(f"it is {sample.value}")
     return sample

@@ -1,13 +1,14 @@
-"""When an instance serves. Triton is started lenient, so that this is ours to decide."""
+"""Decide whether an instance serves. TARN starts Triton lenient, so that it decides this itself."""
 
 import functools
 import re
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import attrs
 
 from tarn.domain.control_calls import NO_CALLS, WantedCalls
-from tarn.domain.reading import NOT_LOADED, ModelState, Reading
+from tarn.domain.reading import ModelState, Reading
 from tarn.domain.samples import Known, Unknown
 from tarn.domain.spec import ModelsSpec
 
@@ -15,71 +16,83 @@ __all__ = ["Models", "ReadinessRule", "lacks_backends"]
 
 Models = tuple[tuple[str, str, str], ...]
 """(model, Triton's state, reason) of each model that should be served."""
+# (model, its READY versions) of each one that is served.
 Versions = tuple[tuple[str, tuple[str, ...]], ...]
-"""(model, its READY versions) of each one that is served."""
 
+# Triton has no code for it, so its words count (2.51).
 _NO_BACKEND = re.compile(r"unable to find (Python backend based )?backend library")
-"""Triton has no code for it, so its words count (2.51)."""
 
 
 def lacks_backends(models: Models) -> bool:
-    """Say whether a back end is missing for all that cannot be served: no new start brings one."""
+    """Say whether every model that cannot be served lacks its back end; a restart cannot help."""
     unavailable = [reason for _, state, reason in models if state == "UNAVAILABLE"]
     return bool(unavailable) and all(map(_NO_BACKEND.search, unavailable))
 
 
+class Judgement(NamedTuple):
+    """The result of the readiness rule for one reading."""
+
+    serves: bool
+    why: str
+    """Why it does not serve."""
+    models: Models | None = None
+    """Its models; None: it did not answer."""
+    blamed: str = ""
+    """The model that ``why`` is about; empty: none."""
+
+
 class ReadinessRule:
-    """Judges the readings of one tick: may the instance get traffic, and if not, why?
+    """Decides for the readings of one tick whether each instance may get traffic.
 
     It may when it is live, every model that it should serve is settled (READY, or UNAVAILABLE
     with a reason), at least one is READY (all, with ``require: all``), and warm-up is done.
 
-    Models that a control call loads should be served, too, once Triton lists them; those that one
-    unloads should not. Equal instances answer with one and the same list: it is judged once.
-
-    Source: seen on Triton 2.51, where the strict settings make one bad model answer for all.
+    An instance should also serve the models that a control call loads, once Triton lists them, and
+    need not serve those that a call unloads.
     """
+
+    # Triton's own strict readiness is not used: with it, one bad model makes the whole server not
+    # ready (seen on 2.51).
 
     def __init__(self, spec: ModelsSpec, control: WantedCalls = NO_CALLS) -> None:
         self._spec = spec
         self._relevance = _Relevance(spec.serve, control.loaded, control.unloaded)
-        self._judged: dict[tuple[int, bool], tuple[bool, str, Models]] = {}
+        self._judged: dict[tuple[int, bool], Judgement] = {}
         self._serving: dict[int, Versions] = {}
 
-    def __call__(
-        self, reading: Reading, *, started: bool = False
-    ) -> tuple[bool, str, Models | None]:
-        """Return (may it, why not in words, its models); no models when it did not answer.
+    def __call__(self, reading: Reading, *, started: bool = False) -> Judgement:
+        """Judge *reading*.
 
-        *started*: a model that it was never asked to load came into the repository later, and says
-        nothing against it.
+        *started*: a model that Triton was never asked to load is ignored, since it came into the
+        repository after the start.
         """
         live, listed = reading.live, reading.models
         if isinstance(live, Unknown):
-            return False, live.reason, None
+            return Judgement(serves=False, why=live.reason)
         if not live.value:
-            return False, "Triton says that it is not live", None
+            return Judgement(serves=False, why="Triton says that it is not live")
         if isinstance(listed, Unknown):
-            return False, listed.reason, None
-        serves, why, models = self._models(listed, started=started)
-        if serves and not reading.warm:
+            return Judgement(serves=False, why=listed.reason)
+        judged = self._models(listed, started=started)
+        if judged.serves and not reading.warm:
             cold = f"; the last request failed: {reading.cold}" if reading.cold else ""
-            return False, f"warm-up is still running{cold}", models
-        return serves, why, models
+            return judged._replace(serves=False, why=f"warm-up is still running{cold}")
+        return judged
 
-    def _models(
-        self, listed: Known[tuple[ModelState, ...]], *, started: bool
-    ) -> tuple[bool, str, Models]:
-        key = id(listed.value), started  # the readings of a tick outlive its judge
+    def _models(self, listed: Known[tuple[ModelState, ...]], *, started: bool) -> Judgement:
+        # Equal instances share one list of models, so it is judged once. Its id can be the key,
+        # since the readings of a tick live longer than this object.
+        key = id(listed.value), started
         if key not in self._judged:
             wanted = self._relevance.of(listed.value)
             models = tuple((m.name, m.state, m.reason) for m in wanted)
-            asked = [m for m in wanted if not (started and m.reason == NOT_LOADED)]
-            self._judged[key] = (*_settled(asked, self._spec), models)
+            asked = [m for m in wanted if not (started and m.not_loaded)]
+            serves, why, blamed = _settled(asked, self._spec)
+            self._judged[key] = Judgement(serves, why, models, blamed)
         return self._judged[key]
 
     def versions(self, reading: Reading) -> Versions:
-        """Return the READY versions of each model that it should serve, and does."""
+        """Return the READY versions of each model that it should serve and does serve."""
         if isinstance(reading.models, Unknown):
             return ()
         listed = reading.models.value
@@ -95,14 +108,14 @@ def _versions(models: tuple[ModelState, ...]) -> Versions:
 
 @attrs.frozen
 class _Relevance:
-    """Which models should be served: ``models.serve`` (else all listed), and as calls say."""
+    """The models that should be served: ``models.serve`` (or all), changed by control calls."""
 
     serve: tuple[str, ...]
     loaded: frozenset[str]
     unloaded: frozenset[str]
 
     def of(self, listed: tuple[ModelState, ...]) -> tuple[ModelState, ...]:
-        """Return the states of these models; one of the spec that is not listed is unavailable."""
+        """Return the states of these models; a missing one of the spec is UNAVAILABLE."""
         if not self.serve:
             if not self.unloaded:
                 return listed
@@ -114,15 +127,16 @@ class _Relevance:
         return tuple(found.get(name, ModelState(name, "UNAVAILABLE", absent)) for name in named)
 
 
-def _settled(wanted: Sequence[ModelState], spec: ModelsSpec) -> tuple[bool, str]:
+def _settled(wanted: Sequence[ModelState], spec: ModelsSpec) -> tuple[bool, str, str]:
+    """Return whether the models serve, why not, and the model that is the reason."""
     if not wanted:
-        return False, "Triton lists no model"
+        return False, "Triton lists no model", ""
     bad = [m for m in wanted if m.state == "UNAVAILABLE" and m.reason]
     ready = [m for m in wanted if m.state == "READY"]
     if len(bad) + len(ready) < len(wanted):
         open_ = [m.name for m in wanted if m not in bad and m not in ready]
         place = len(bad) + len(ready) + 1
-        return False, f"loading model {place} of {len(wanted)}: {', '.join(open_[:3])}"
+        return False, f"loading model {place} of {len(wanted)}: {', '.join(open_[:3])}", ""
     if bad and (spec.require == "all" or not ready):
-        return False, f"model {bad[0].name} is unavailable: {bad[0].reason}"
-    return True, ""
+        return False, f"model {bad[0].name} is unavailable: {bad[0].reason}", bad[0].name
+    return True, "", ""

@@ -1,65 +1,127 @@
-"""The guard: from what is wanted to what is desired. Limits, a person's word, demand, pause, time.
+"""The guard: when and how far the size follows the policy's wish, the same for every policy.
 
-A policy says what it wants; when and how far the size follows is decided here, the same for every
-policy. Growing goes by the least wish of ``scaling.up.window``, shrinking by the greatest one of
-``scaling.down.window``; between two changes lies ``scaling.cooldown``. An urgent growth waits for
-neither. A pause and a person's size count as a wish for the present size, and so does a policy
-without an answer or an opinion: at once it keeps the size, and after `SILENCE_S` it counts.
+The size grows to the least wish within ``scaling.up.window``, and shrinks to the greatest wish
+within ``scaling.down.window``. Between two changes lies ``scaling.cooldown``. An urgent growth
+waits for none of them. During a pause, and while a person has set the size, the wish is for the
+present size. A policy without an answer or an opinion keeps the size at once, and after `SILENCE_S`
+this counts as a wish for the present size, too.
 """
+
+import enum
+import math
 
 import attrs
 
 from tarn.domain.fleet import DemandReport, Fleet, Rules
 from tarn.domain.samples import Known, Sample
 from tarn.domain.scaling import Decision, Wish
-from tarn.domain.size_holds import Hold, SizeHold
 
 __all__ = [
     "DEMAND_HOLDS_S",
     "SILENCE_S",
     "GuardedSize",
+    "Hold",
+    "SizeHold",
     "fresh_demand",
+    "in_words",
     "judge",
     "kept_by_demand",
     "size",
 ]
 
+_IN_MINUTES_FROM_S = 600
+_IN_HOURS_FROM_S = 7200
+
+
+class Hold(enum.StrEnum):
+    """What holds a size back."""
+
+    END = "end"
+    """``down`` was requested: the size stays 0."""
+    MANUAL = "manual"
+    """A person set the size; the policy's wish does not count."""
+    PAUSE = "pause"
+    """Scaling is paused."""
+    UNKNOWN = "unknown"
+    """The policy has no answer, or no opinion: the present size is kept."""
+    LIMITS = "limits"
+    """The fewest and the most replicas that are allowed."""
+    CEILING = "ceiling"
+    """The most replicas that a farm grants at present."""
+    UP_WINDOW = "up_window"
+    """The policy wanted less within ``scaling.up.window``."""
+    DOWN_WINDOW = "down_window"
+    """The policy wanted more within ``scaling.down.window``."""
+    DEMAND = "demand"
+    """Requests have waited for the last instance lately."""
+    COOLDOWN = "cooldown"
+    """The policy changed the size within ``scaling.cooldown``."""
+
+
+@attrs.frozen
+class SizeHold:
+    """One reason why the size does not change."""
+
+    by: Hold
+    reason: str
+    """Text that follows "held back by"."""
+    until_s: float | None = None
+    """Monotonic second at which it ends if the wish stays; None: it does not end by itself."""
+
+    def said(self, now_s: float) -> str:
+        """Return the reason, and the time left."""
+        if self.until_s is None:
+            return self.reason
+        return f"{self.reason}, {in_words(self.until_s - now_s)} left"
+
+
+def in_words(seconds: float) -> str:
+    """Return a duration, rounded up: in seconds up to ten minutes, then in minutes or hours."""
+    whole = max(0, math.ceil(seconds))
+    if whole < _IN_MINUTES_FROM_S:
+        return f"{whole} s"
+    if whole < _IN_HOURS_FROM_S:
+        return f"{math.ceil(whole / 60)} min"
+    return f"{math.ceil(whole / 3600)} h"
+
+
 DEMAND_HOLDS_S = 10.0
-"""Who waits says so about each second; older than this, nobody may be there any more."""
+"""For how long a demand counts. A client or load balancer with waiting requests repeats it about
+every second, so after this time it has probably none any more."""
 
 SILENCE_S = 10.0
-"""One scrape that failed among a hundred instances makes a signal unknown: were each such second a
-wish for the present size, a large fleet would never shrink."""
+"""For how long a policy may have no opinion before that counts. One failed scrape among a hundred
+instances makes a signal unknown; if every such second counted as a wish for the present size, a
+large fleet would never shrink."""
 
 
 @attrs.frozen
 class GuardedSize:
-    """What the guard makes of a policy's wish at one moment."""
+    """The guard's answer to a policy's wish at one moment."""
 
     desired: int
     held: tuple[SizeHold, ...] = ()
-    """Why that is not what is wanted; empty when it is."""
+    """Why that is not the wanted size; empty when it is."""
 
 
 def size(fleet: Fleet, rules: Rules, wish: Sample[Wish], now_s: float, at: float) -> Fleet:
     """Return *fleet* with its desired size decided again.
 
-    A person's size wins over the policy, ``down`` over both; limits and ceiling hold for all.
-    An unknown wish keeps the present size. Requests that wait wake a fleet of size 0 whatever the
-    policy says, since nothing that a policy looks at can move there: no cooldown stands in the
-    way, and none begins. What they woke stays for the window in which a policy looks back before
-    it goes down.
-
-    A wish that is held back is not a decision: only changes are noted, with what held back the
-    rest.
+    A person's size wins over the policy, and ``down`` over both; limits and ceiling hold for all.
+    An unknown wish keeps the present size. Requests that wait wake a fleet of size 0 regardless of
+    the policy and of the cooldown; the instance then stays for ``scaling.down.window``. A wish that
+    is held back is not a decision: only changes are noted, with the reason that held back the rest.
     """
     fleet = _heard(fleet, rules, wish, now_s)
     limits = fleet.limits(rules)
     if fleet.ending:
-        return _change(fleet, _asked(Decision(at, 0, 0, "down", "the cluster ends"), fleet))
-    if fleet.manual is not None:
-        decision = _clamped(fleet.manual, limits.clamp(fleet.manual), at, "scale")
-        return _change(fleet, _asked(decision, fleet))
+        ends = Decision(at, 0, 0, "down", "the cluster ends", asker=fleet.sized_by)
+        return _change(fleet, ends)
+    if (manual := fleet.manual) is not None:
+        allowed = limits.clamp(manual)
+        held_back = "" if manual == allowed else f"the limits allow {allowed}"
+        decision = Decision(at, manual, allowed, "scale", f"a person set {manual}", held_back)
+        return _change(fleet, attrs.evolve(decision, asker=fleet.sized_by))
     kept = limits.clamp(fleet.desired)
     if kept != fleet.desired:
         return _change(fleet, Decision(at, None, kept, "limits", _bounds(fleet, rules)))
@@ -77,13 +139,17 @@ def size(fleet: Fleet, rules: Rules, wish: Sample[Wish], now_s: float, at: float
 
 
 def judge(fleet: Fleet, rules: Rules, wish: Wish, now_s: float) -> GuardedSize:
-    """Return the size that *wish* leads to at *now_s* if no other comes, and what holds it back.
+    """Return the size that *wish* leads to at *now_s* if it stays, and what holds it back.
 
-    The size is always within the limits if the present one is, and between it and the wanted one.
+    The size is within the limits if the present one is, and between the present and the wanted one.
     """
     wanted = fleet.desired if wish.replicas is None else wish.replicas
-    allowed = fleet.limits(rules).clamp(wanted)
-    held = () if allowed == wanted else (_limited(fleet, rules, wanted),)
+    limits = fleet.limits(rules)
+    allowed = limits.clamp(wanted)
+    held: tuple[SizeHold, ...] = ()
+    if allowed != wanted:
+        by_farm = limits.ceiling is not None and wanted > limits.ceiling
+        held = (SizeHold(Hold.CEILING if by_farm else Hold.LIMITS, _bounds(fleet, rules)),)
     desired = allowed
     in_time: tuple[SizeHold, ...] = ()
     if allowed > fleet.desired:
@@ -94,7 +160,7 @@ def judge(fleet: Fleet, rules: Rules, wish: Wish, now_s: float) -> GuardedSize:
 
 
 def fresh_demand(fleet: Fleet, now_s: float) -> DemandReport | None:
-    """Return who waits for an instance at *now_s*; None: nobody says so."""
+    """Return the demand that counts at *now_s*; None: no request is known to wait."""
     demand = fleet.demand
     if demand is None or not demand.said or now_s - demand.heard_s >= DEMAND_HOLDS_S:
         return None
@@ -102,14 +168,14 @@ def fresh_demand(fleet: Fleet, now_s: float) -> DemandReport | None:
 
 
 def kept_by_demand(fleet: Fleet, rules: Rules) -> float | None:
-    """Return until when requests that waited keep the last instance; None: nobody ever waited."""
+    """Return until when requests that waited keep the last instance; None: none ever waited."""
     if fleet.demand is None:
         return None
     return fleet.demand.heard_s + max(DEMAND_HOLDS_S, rules.spec.scaling.down.window_s)
 
 
 def _heard(fleet: Fleet, rules: Rules, wish: Sample[Wish], now_s: float) -> Fleet:
-    """Return *fleet* with the policy's answer in its lookback, or with its silence."""
+    """Return *fleet* with the policy's answer, or its silence, in the lookback."""
     counts = fleet.manual is None and fleet.pause is None and not fleet.ending
     known = wish.value if counts and isinstance(wish, Known) else None
     counted = known if known is not None and known.replicas is not None else None
@@ -159,7 +225,7 @@ def _shrunk(
 def _cooled(
     fleet: Fleet, rules: Rules, desired: int, held: tuple[SizeHold, ...], now_s: float
 ) -> tuple[int, tuple[SizeHold, ...]]:
-    """Return *desired* unless the policy changed the size too lately."""
+    """Return *desired*, or the present size if the policy changed it within the cooldown."""
     cooldown_s = rules.spec.scaling.cooldown_s
     if desired == fleet.desired or fleet.changed_s is None:
         return desired, held
@@ -172,28 +238,14 @@ def _cooled(
 
 
 def _woken(fleet: Fleet, rules: Rules, now_s: float, at: float) -> Fleet:
-    """Return *fleet* with one replica where it has none, may have one, and requests wait."""
+    """Return *fleet* with one replica if it has none, may have one, and requests wait."""
+    # The signals of a policy cannot change while there is no instance, so it cannot decide this.
     demand = fresh_demand(fleet, now_s)
     allowed = fleet.limits(rules).clamp(1) >= 1 and fleet.pause is None
     if fleet.desired > 0 or demand is None or not allowed:
         return fleet
     reason = f"{demand.said} at {demand.source}"
     return _change(fleet, Decision(at, 1, 1, "demand", reason), "TARN-1204")
-
-
-def _clamped(wanted: int, desired: int, at: float, by: str) -> Decision:
-    held_back = "" if wanted == desired else f"the limits allow {desired}"
-    return Decision(at, wanted, desired, by, f"a person set {wanted}", held_back)
-
-
-def _asked(decision: Decision, fleet: Fleet) -> Decision:
-    return attrs.evolve(decision, asker=fleet.sized_by)
-
-
-def _limited(fleet: Fleet, rules: Rules, wanted: int) -> SizeHold:
-    limits = fleet.limits(rules)
-    by_farm = limits.ceiling is not None and wanted > limits.ceiling
-    return SizeHold(Hold.CEILING if by_farm else Hold.LIMITS, _bounds(fleet, rules))
 
 
 def _bounds(fleet: Fleet, rules: Rules) -> str:

@@ -3,7 +3,7 @@
 A key in YAML, in a keyword argument and in the HTTP API is the field's name without its unit: the
 suffix ``_s`` means a duration in seconds (written ``10m``, ``1.5s``, ``250ms``), ``_mib`` an amount
 of memory in MiB (written ``4GiB``, ``512MiB``). A class checks what it alone can know;
-`tarn.domain.contradictions` finds what does not fit between parts.
+`tarn.config.contradictions` finds what does not fit between parts.
 """
 
 import re
@@ -15,6 +15,7 @@ from attrs.validators import deep_iterable, ge, gt, in_, le, matches_re, optiona
 
 __all__ = [
     "ApiSpec",
+    "CacheSpec",
     "Choice",
     "ClusterSpec",
     "DiscoverySpec",
@@ -39,14 +40,15 @@ __all__ = [
     "WindowSpec",
 ]
 
+# ``instance.test_request: none``: no test request is ever sent.
 NO_TEST = "none"
-"""``instance.test_request: none``: no test request is ever sent."""
 NAME = re.compile(r"[a-z0-9-]{1,40}")
 NAME_WORDS = "1 to 40 small letters (a to z), digits and '-'"
 _PROXY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _HOST = re.compile(r"(?:[A-Za-z0-9][A-Za-z0-9._-]{0,252}|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?")
 _PROXY_WORDS = "1 to 64 letters, digits, '.', '_' and '-', the first a letter or digit"
 _port = [ge(0), le(65535)]
+# What ``--http-restricted-api`` of tritonserver may name.
 RESTRICTABLE = (
     "health",
     "inference",
@@ -58,7 +60,15 @@ RESTRICTABLE = (
     "statistics",
     "trace",
 )
-"""What ``--http-restricted-api`` of tritonserver may name."""
+
+
+# A spec is shown in notebooks, logs and tracebacks, and any of these values may be a secret.
+def _keys(values: Mapping[str, object]) -> str:
+    return "{" + ", ".join(f"{key!r}: ..." for key in values) + "}"
+
+
+def _without_user(uri: str) -> str:
+    return repr(re.sub(r"//[^/@]*@", "//***@", uri))
 
 
 @attrs.frozen
@@ -67,7 +77,7 @@ class Choice:
 
     use: str
     """Name of the provider."""
-    options: Mapping[str, object] = attrs.field(factory=dict, hash=False)
+    options: Mapping[str, object] = attrs.field(factory=dict, hash=False, repr=_keys)
     """Settings of the provider: see below."""
 
 
@@ -75,7 +85,7 @@ class Choice:
 class ModelsSpec:
     """Which models, from where."""
 
-    repository: str
+    repository: str = attrs.field(repr=_without_user)
     """A bare path is mounted (checked, never created); a URI is copied. Empty: none is named yet,
     and only the surroundings are checked."""
     serve: tuple[str, ...] = ()
@@ -84,6 +94,19 @@ class ModelsSpec:
     """``any``: ready with one model READY; ``all``: only with every one."""
     control: str = attrs.field(default="none", validator=in_(("none", "explicit")))
     """Triton's model control mode. ``poll`` is not offered: it unloads before it loads."""
+
+
+@attrs.frozen
+class CacheSpec:
+    """Triton's response cache: answers that an instance keeps in its memory.
+
+    It holds those of models whose configuration has ``response_cache { enable: true }``.
+    """
+
+    # Triton does not start with less than about 2 KB; the greatest is about what a machine has.
+    size_mib: int = attrs.field(validator=[ge(1), le(1 << 24)])
+    """Memory for the answers of one instance, part of ``instance.resources.memory``. Those that
+    were unused for longest give way when it is full."""
 
 
 @attrs.frozen
@@ -102,9 +125,9 @@ class TritonSpec:
     """As ``http_port``; 8002."""
     bind: str | None = None
     """Address for all three services; None: 127.0.0.1 when local, else the node's own address."""
-    args: Mapping[str, object] = attrs.field(factory=dict, hash=False)
+    args: Mapping[str, object] = attrs.field(factory=dict, hash=False, repr=_keys)
     """More options of tritonserver, without the leading dashes; they override TARN's own."""
-    env: Mapping[str, str] = attrs.field(factory=dict, hash=False)
+    env: Mapping[str, str] = attrs.field(factory=dict, hash=False, repr=_keys)
     """More environment of tritonserver; passed byte for byte, never through a shell."""
     restricted: tuple[str, ...] = attrs.field(
         default=("logging", "model-repository", "shared-memory", "trace"),
@@ -112,7 +135,9 @@ class TritonSpec:
     )
     """Parts of Triton's API that only the master may use: each instance is given a key for them.
     Clients on the same machine that pass tensors in shared memory need it without
-    ``shared-memory``."""
+    ``shared-memory``; from Triton 26.04 on also ``args: {allow-client-shm: true}``."""
+    cache: CacheSpec | None = None
+    """The response cache; None: no answer is kept."""
     exit_timeout_s: float = attrs.field(default=30.0, validator=gt(0))
     """How long Triton may finish in-flight inferences after SIGTERM."""
 
@@ -354,6 +379,9 @@ class ApiSpec:
 
     port: int = attrs.field(default=0, validator=_port)
     """0: a free one. If a fixed port is taken, the start fails before anything runs."""
+    grpc_port: int = attrs.field(default=0, validator=_port)
+    """Port for Triton's management requests over gRPC, opened when a load balancer needs it; 0: a
+    free one."""
     token: str = "auto"  # noqa: S105 (a kind, not a secret)
     """``auto`` (generated), ``none``, ``file:PATH`` or ``env:NAME``."""
     spnego: SpnegoSpec | None = None
@@ -442,6 +470,9 @@ class ClusterSpec:
     authorizer: Choice = attrs.field(factory=lambda: Choice("none"))
     """Who decides what users may do with models: ``none`` allows everything, ``ranger`` asks
     Apache Ranger."""
+    affinity: Choice = attrs.field(factory=lambda: Choice("auto"))
+    """Which requests reach the same instance: ``auto``, those of a sequence, for models that keep
+    sequences; ``header``, ``json``: also those with the same key; ``none``: no two."""
     admins: SubjectsSpec = attrs.field(factory=SubjectsSpec)
     """Who may do everything that the owner may, regardless of the authorizer."""
     viewers: SubjectsSpec = attrs.field(factory=SubjectsSpec)

@@ -1,5 +1,6 @@
-"""What a master must not forget: saved by the StateStore, read by the next master."""
+"""The states of a cluster, and what a state store saves of it for the next master."""
 
+import enum
 from collections.abc import Mapping
 
 import attrs
@@ -8,15 +9,30 @@ from tarn.domain.control_calls import ControlCall
 from tarn.domain.events import Event
 from tarn.domain.scaling import Decision
 
-__all__ = ["SCHEMA", "Pause", "SavedState"]
+__all__ = ["SCHEMA", "ClusterState", "Pause", "SavedState"]
+
+
+class ClusterState(enum.StrEnum):
+    """The state of a cluster."""
+
+    SUBMITTED = "submitted"
+    STARTING = "starting"
+    READY = "ready"
+    DEGRADED = "degraded"
+    """It serves less than it did or should: a model is unavailable somewhere, fewer instances
+    serve than did, or too few for too long."""
+    STOPPING = "stopping"
+    STOPPED = "stopped"
+    FAILED = "failed"
+
 
 SCHEMA = 1
-"""Version of the saved form; a newer one is refused in words, never guessed."""
+"""Version of the saved form; a master refuses a newer one."""
 
 
 @attrs.frozen
 class Pause:
-    """Scaling decisions stop until then; dead instances are still replaced."""
+    """A pause of scaling decisions; dead instances are still replaced."""
 
     until: float
     """Wall time, Unix seconds."""
@@ -25,65 +41,67 @@ class Pause:
 
 @attrs.frozen
 class SavedState:
-    """Desired and manual size, pause, counters, drains, back-offs: all times are wall seconds."""
+    """The part of a fleet that is saved. All times are wall seconds."""
 
     desired: int
     next_number: int = 1
     """The next instance number; ids are never reused."""
     spec_revision: int = 1
-    """Counts what users asked; ``If-Match`` names it."""
+    """Counts the changes that users asked for; ``If-Match`` names it."""
     view_revision: int = 0
     wish_revision: int = 0
     manual: int | None = None
     """Size that a person set; None: the policy decides."""
     min: int | None = None
-    """Set by ``adapt``; None: the spec's."""
+    """The limit set by ``adapt``; None: that of the spec."""
     max: int | None = None
     pause: Pause | None = None
     changed_at: float = 0.0
-    """Last change of size by the policy; clamped to the present when read."""
+    """Last change of size by the policy; a time in the future counts as the present when read."""
     strikes: int = 0
     """Quick failures in a row."""
     retry_at: float = 0.0
-    """No launch before; clamped when read."""
+    """Nothing is launched before; the time left is cut when read."""
     halted: str = ""
     """Why launching was given up; empty while it goes on."""
+    halted_by: str = ""
+    """Id of the instance whose failure was the last."""
     drains: tuple[tuple[str, float, str], ...] = ()
-    """(instance id, since, reason) of drains in work."""
+    """(instance id, since, reason) of each draining instance."""
     condemned: frozenset[str] = frozenset()
-    """Those drains that replace a broken instance."""
+    """Ids of those that drain because they are broken."""
     evicted: frozenset[str] = frozenset()
-    """Those drains that a person asked for, or whose place will be taken."""
+    """Ids of those that drain because a person asked for it, or their place will be taken."""
     retiring: Mapping[str, int] = attrs.field(factory=dict, hash=False)
-    """Instances that serve until a replacement does, and the next instance's number at the moment
-    at which a person asked for that."""
+    """Id of each instance that serves until a replacement does, to the number of the next instance
+    when that was requested."""
     others_then: Mapping[str, int] = attrs.field(factory=dict, hash=False)
-    """How many others served at that moment."""
+    """Its id to how many others served at that moment."""
     stops: frozenset[str] = frozenset()
-    """Instances whose stop was posted."""
+    """Ids of the instances whose stop was posted."""
     left: tuple[tuple[str, float, float], ...] = ()
-    """(instance id, succeeded, failed): what its Triton's counters said when its drain began."""
+    """(instance id, succeeded, failed): Triton's counters when the drain began."""
     unloads: frozenset[str] = frozenset()
-    """Instances whose models were asked to unload: no way back."""
+    """Ids of the instances whose models were asked to unload; they cannot be taken back."""
     ending: bool = False
-    """``down`` was asked: everything drains, nothing is launched."""
+    """``down`` was requested: everything drains, nothing is launched."""
     decisions: tuple[Decision, ...] = ()
-    """The last few, so that cooldowns and explanations survive."""
+    """The newest decisions, so that the next master keeps cooldowns and explanations."""
     events: tuple[Event, ...] = ()
-    """The last ones, so that a new master still tells them."""
+    """The newest events, so that the next master still shows them."""
     followers: frozenset[str] = frozenset()
-    """Who has acknowledged views: the next master's drains wait for them from its first moment."""
+    """Followers that have acknowledged views; drains of the next master wait for them at once."""
     followers_of: tuple[tuple[str, str], ...] = ()
-    """(follower, whose name it is): nobody else may acknowledge under it before they are back."""
+    """(follower, principal): the name is reserved for the principal until it is back."""
     call_number: int = 0
-    """The newest control call that was ever asked for."""
+    """Number of the newest control call that was ever asked for."""
     calls: tuple[ControlCall, ...] = ()
     """The control calls that every instance must have had."""
     former_calls: tuple[ControlCall, ...] = ()
-    """Those that are wanted again when nobody can do what took their place."""
+    """Control calls that are wanted again if no instance can do the one that replaced them."""
     unsettled_calls: frozenset[int] = frozenset()
-    """Those that some instance had still to answer."""
+    """Numbers of the calls that some instance had still to answer."""
     calls_had: tuple[tuple[str, int, int, tuple[int, ...]], ...] = ()
-    """(instance id, born, upto, also) as in `CallProgress`, of those that lack one."""
+    """(instance id, born, upto, also), as in `CallProgress`, of each instance that lacks a call."""
     calls_complete: tuple[str, ...] = ()
-    """Ids of the instances that have had all."""
+    """Ids of the instances that have had all calls."""

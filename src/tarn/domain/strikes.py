@@ -1,4 +1,4 @@
-"""Quick failures in a row: wait longer after each, and in the end give up launching."""
+"""Quick failures in a row: the wait grows after each, and then launching is given up."""
 
 import attrs
 
@@ -7,30 +7,29 @@ from tarn.domain.instance import Instance, InstanceState
 
 __all__ = ["count_failure", "count_relapse", "forgive", "may_relapse"]
 
+# A failure before an instance is ready, or within this time after that, counts as a strike.
 QUICK_S = 5.0
-"""A failure before ready, or within this time after, counts as a strike."""
+# Quick failures in a row after which launching is given up.
 STRIKES = 5
-"""Quick failures in a row after which launching is given up."""
+# Back-off after the first strike; doubled by each further one.
 RETRY_FIRST_S = 1.0
-"""Back-off after the first strike; doubled by each further one."""
 RETRY_MOST_S = 60.0
+# After these the most is reached. A fleet that fails at once makes thousands of strikes, and
+# 2 ** strikes would become too large.
 RETRY_DOUBLINGS = 6
-"""After these the most is reached; a crowd that fails together makes thousands of strikes."""
 
+# Wait before an unwell instance is replaced that had replaced one itself; doubled each time.
 RELAPSE_FIRST_S = 60.0
-"""An unwell instance that had taken the place of an unwell one waits so long; doubled each time."""
 RELAPSE_MOST_S = 1800.0
 RELAPSE_DOUBLINGS = 5
+# After this long without a replacement, counting begins again.
 RELAPSES_OVER_S = 3600.0
-"""After so long without a replacement the next one begins a new row."""
 
 
 def may_relapse(fleet: Fleet, instance: Instance, now_s: float) -> bool:
-    """Say whether the unwell *instance* may be replaced at *now_s*.
-
-    What was there before the first replacement may at once. What came after it is no better than
-    what it replaced, so another one may be no better, either.
-    """
+    """Say whether the unwell *instance* may be replaced at *now_s*."""
+    # An instance that is older than the first replacement may be replaced at once. A newer one is
+    # as unwell as the one that it replaced, so yet another one may not be better.
     since_s, first = fleet.replaced_s, fleet.replaced_from
     if since_s is None or now_s - since_s >= RELAPSES_OVER_S or instance.number < first:
         return True
@@ -55,9 +54,10 @@ def count_relapse(fleet: Fleet, instance: Instance, now_s: float) -> Fleet:
 def count_failure(
     fleet: Fleet, instance: Instance, now_s: float, at: float, *, final: bool
 ) -> Fleet:
-    """Count a quick failure, and wait longer after each; five, or a *final* one, are the end.
+    """Return *fleet* with a quick failure counted.
 
-    While another instance serves there is no end: the same launch works.
+    The wait grows with each. Launching is given up after five in a row, or after a *final* one,
+    unless another instance serves: then the same launch can work.
     """
     if _served(instance, now_s):
         return fleet
@@ -71,37 +71,32 @@ def count_failure(
         if final
         else f"{strikes} instances in a row failed quickly; the last"
     )
-    fleet = attrs.evolve(fleet, halted=f"{why}, {instance.id}: {instance.reason}")
-    return fleet.note(at, "TARN-1112", fleet.name, fleet.halted)
+    halted = f"{why}, {instance.id}: {instance.reason}"
+    fleet = attrs.evolve(fleet, halted=halted, halted_by=instance.id)
+    models = (instance.blamed,) if instance.blamed else ()
+    return fleet.note(at, "TARN-1112", fleet.name, fleet.halted, models=models)
 
 
 def forgive(fleet: Fleet, now_s: float, at: float) -> Fleet:
-    """Return *fleet* without strikes once a launch after the last failure proved good.
+    """Return *fleet* without strikes once a launch after the last failure has succeeded.
 
-    Launching that was given up goes on as soon as an instance serves: one like it can be launched.
-    The strikes stay, so the next ones wait as long as before.
+    Launching that was given up goes on as soon as an instance serves. The strikes stay then, so the
+    next failures wait as long as before.
     """
     if fleet.halted and (server := _serves(fleet, now_s)):
         said = f"launching goes on: {server} has served for {QUICK_S:g} s"
-        fleet = attrs.evolve(fleet, halted="").note(at, "TARN-1127", fleet.name, said)
+        fleet = attrs.evolve(fleet, halted="", halted_by="").note(at, "TARN-1127", fleet.name, said)
+    # Only instances asked for after the last failure show that launching works again.
     if fleet.strikes and any(
-        _proven(i, fleet.retry_s, now_s) for i in fleet.of(InstanceState.READY)
+        i.requested_s >= fleet.retry_s and not i.adopted and _served(i, now_s)
+        for i in fleet.of(InstanceState.READY)
     ):
         return attrs.evolve(fleet, strikes=0)
     return fleet
 
 
-def _proven(instance: Instance, retry_s: float, now_s: float) -> bool:
-    """Say whether it shows that launching works again: asked for after the last failure, and well.
-
-    Those that served all the while say nothing about new ones.
-    """
-    fresh = instance.requested_s >= retry_s and not instance.adopted
-    return fresh and _served(instance, now_s)
-
-
 def _serves(fleet: Fleet, now_s: float) -> str:
-    """Return the id of an instance in the view that has served for long enough; else nothing."""
+    """Return the id of an instance that has served for `QUICK_S`; empty: none has."""
     return next((i.id for i in fleet.instances if i.in_view and _served(i, now_s)), "")
 
 

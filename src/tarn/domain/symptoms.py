@@ -1,49 +1,53 @@
-"""What the outcomes of its requests show of an instance: failing, stalled or slow. Pure.
+"""Find instances whose requests fail, stall or are slow. Pure.
 
-Each model is compared with itself elsewhere; with its own past where it serves alone.
+Each model is compared with the same model on other instances, or, if there are none, with its own
+past.
 """
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 
-from tarn.domain.instance import Instance
-from tarn.domain.outcomes import OutcomeGrowth, OutcomeHistory, RequestCounts, Stall
+from tarn.domain.counted import requests_wait
+from tarn.domain.counters import CounterSet
+from tarn.domain.instance import Ejection, Instance, Symptom
+from tarn.domain.outcomes import OutcomeHistory, RequestCounts
 from tarn.domain.spec import UnwellSpec
-from tarn.domain.unwell import Ejection, Symptom
 
 __all__ = ["Evidence", "SymptomFound", "stalled_after_s"]
 
+# A smaller share of failed requests makes no instance suspect; users can have alerts of their own.
 LEAST_SHARE = 0.2
-"""A smaller share of failed requests is for alerts of the users' own; nobody is doubted for it."""
+# Times the share elsewhere.
 TIMES_OTHERS = 3.0
-"""Times the share elsewhere."""
+# This share may fail on any instance, because of what callers send.
 USUAL_SHARE = 0.05
-"""So many may fail anywhere, by what callers send."""
+# A difference that chance brings less than once in a billion looks (Chernoff's bound).
 CERTAINTY = math.log(1e9)
-"""A difference that chance brings less than once in a billion looks (Chernoff's bound)."""
+# A model fails alike if at least this share of its requests fails on every instance.
 ALIKE_SHARE = 0.3
-"""A model of which so many requests fail, on every instance, is alike."""
 STALLED_LEAST_S = 10.0
+# Times the model's own mean compute time.
 STALLED_MEANS = 10.0
-"""Times the model's own mean compute time."""
+# Times the longest request that was seen: some models are slow at times, and healthy.
 STALLED_LONGEST = 3.0
-"""Times the longest request that was seen: some models are slow at times, and well."""
+# Times that limit for a model that has not completed any request here: it may still compile.
 FIRST_TIMES = 6.0
-"""Times all that, for a model that has not completed anything here yet: it may still compile."""
+# Times the usual compute time from which an instance is slow.
 SLOW_TIMES = 4.0
+# A smaller difference does not matter to users, even if it is a large factor.
 SLOW_LEAST_S = 0.001
+# Times ``min_requests``: a mean of few is not a mean.
 SLOW_REQUESTS = 5
-"""Times ``min_requests``: a mean of few is not a mean."""
+# Computing times can be compared if the mean batch sizes differ at most by this factor.
 SAME_BATCH = 1.5
-"""Times another mean batch size within which computing times can be compared."""
 
 SymptomFound = tuple[Symptom, str, str, bool]
-"""A symptom, the model, what was seen, and whether there was nothing to compare with."""
+"""A symptom, the model, what was seen, and whether no other instance could be compared."""
 
 
 def stalled_after_s(spec: UnwellSpec, mean_s: float = 0.0, longest_s: float = 0.0) -> float:
-    """Return after how long without an answer requests that wait are stalled.
+    """Return after how many seconds without an answer waiting requests are stalled.
 
     *mean_s* is the model's mean compute time, *longest_s* the longest that was seen.
     """
@@ -53,12 +57,12 @@ def stalled_after_s(spec: UnwellSpec, mean_s: float = 0.0, longest_s: float = 0.
 
 
 class Evidence:
-    """What one history shows.
+    """Finds the symptoms that one history shows.
 
     Args:
-        history: With the newest look.
-        spec: What the user wants.
-        ejections: Who came back when: what an instance did before counts no more.
+        history: The results of requests, with the newest look.
+        spec: ``instance.unwell`` of the spec.
+        ejections: When each instance came back; what it did before does not count any more.
     """
 
     def __init__(
@@ -97,7 +101,7 @@ class Evidence:
             found[instance.id] = Symptom.FAILING, model, f"{said}, {usual:.0%} {where}", alone
         return found
 
-    def _newest(self, instance_id: str, model: str) -> tuple[int, OutcomeGrowth | None]:
+    def _newest(self, instance_id: str, model: str) -> tuple[int, CounterSet | None]:
         """Return the shortest span with enough requests, and what ended in it; None: too few."""
         known = self._ejections.get(instance_id)
         since_s = known.back_s if known is not None else 0.0
@@ -105,17 +109,14 @@ class Evidence:
 
     def _shares(
         self, place: int, model: str, serving: list[Instance]
-    ) -> Iterator[tuple[str, OutcomeGrowth]]:
+    ) -> Iterator[tuple[str, CounterSet]]:
         for instance in serving:
             one = self._history.since(place, instance.id, model)
             if one is not None and one.ended:
                 yield instance.id, one
 
     def _past(self, place: int, instance_id: str, model: str) -> float | None:
-        """Return the share that failed before the look at *place*, as long ago as is known.
-
-        None: there were too few requests to say.
-        """
+        """Return the share that failed before the look at *place*; None: too few requests."""
         for look in self._history.looks[: place + 1]:
             old = look.of.get(instance_id, {}).get(model)
             if old is not None and old.completed + old.failed >= self._least:
@@ -123,18 +124,18 @@ class Evidence:
         return None
 
     def alike_failing(self, model: str, serving: list[Instance]) -> str:
-        """Say how *model* fails on all instances alike; empty where it does not."""
+        """Say how *model* fails on all instances alike; empty if it does not."""
         history, few = self._history, self._least / 4
         for place in range(len(history.looks) - 2, -1, -1):
-            rows: list[tuple[str, OutcomeGrowth]] = []
+            rows: list[tuple[str, CounterSet]] = []
             for row in self._shares(place, model, serving):
                 if row[1].ended >= few and row[1].share < LEAST_SHARE:
-                    return ""  # mostly the very first one: healthy models fail at times, too
+                    return ""  # for a healthy model, this is mostly the very first instance
                 rows.append(row)
             failed, ended = sum(g.failed for _, g in rows), sum(g.ended for _, g in rows)
             if ended < self._least:
                 continue
-            if len(rows) == 1:  # alone: its own past may say that it is the instance
+            if len(rows) == 1:  # if it did not fail in the past, the instance may be to blame
                 past = self._past(place, rows[0][0], model)
                 if past is not None and past < LEAST_SHARE:
                     return ""
@@ -163,19 +164,17 @@ class Evidence:
                 continue
             if working is None:
                 lately_s = self._history.at_s - limit_s / 2
-                working = {i.id for i in serving if self._completed(model, i, lately_s)}
+                lately = {i.id: self._history.since_about(lately_s, i.id, model) for i in serving}
+                working = {id_ for id_, one in lately.items() if one and one.completed > 0}
             alone = not working - {instance.id}
-            found[instance.id] = Symptom.STALLED, model, _waits(stall, model), alone
+            waits, for_s = requests_wait(round(stall.pending)), stall.seen_s - stall.since_s
+            said = f"model '{model}': {waits}, and none was answered well for {for_s:.0f} s"
+            found[instance.id] = Symptom.STALLED, model, said, alone
         return found
 
     def _limit_s(self, outcome: RequestCounts | None, model: str, mean_s: float) -> float:
         limit_s = stalled_after_s(self._spec, mean_s, self._history.longest.get(model, 0.0))
         return limit_s if outcome is not None and outcome.completed else FIRST_TIMES * limit_s
-
-    def _completed(self, model: str, instance: Instance, since_s: float) -> bool:
-        """Say whether *instance* has completed a request for *model* since then, or just before."""
-        one = self._history.since_about(since_s, instance.id, model)
-        return one is not None and one.completed > 0
 
     def slow(self, ready: list[Instance]) -> dict[str, SymptomFound]:
         """Return the instances whose compute times are several times those of the others."""
@@ -184,9 +183,10 @@ class Evidence:
         for instance in ready:
             for model in self._history.newest.get(instance.id, ()):
                 one = self._history.since(0, instance.id, model)
-                if one is not None and one.completed >= SLOW_REQUESTS * self._least:
+                # Answers from the response cache would make an instance with a new cache look slow.
+                if one is not None and one.computed >= SLOW_REQUESTS * self._least:
                     batch = one.inferences / one.executions if one.executions else 1.0
-                    mean_s = one.compute_us / one.completed / 1e6
+                    mean_s = one.compute_us / one.computed / 1e6
                     rows.setdefault(model, []).append((mean_s, batch, instance))
         for model, measured in sorted(rows.items()):
             if len(measured) > 1:
@@ -213,13 +213,12 @@ class Evidence:
 
 
 class _Elsewhere:
-    """What became of one model's requests in one span, on the better half of its instances.
+    """Results of one model's requests in one span, on the better half of its instances."""
 
-    On fewer where the rest of that half fails far more than they do: one that works is enough to
-    say that the model does.
-    """
+    # Instances of that half that fail far more than the best ones are left out: one instance that
+    # works is enough to show that the model does.
 
-    def __init__(self, rows: Iterable[tuple[str, OutcomeGrowth]], least: float) -> None:
+    def __init__(self, rows: Iterable[tuple[str, CounterSet]], least: float) -> None:
         by_share = sorted(rows, key=lambda row: (row[1].share, row[0]))
         count = max(1, len(by_share) // 2)
         ended = failed = 0.0
@@ -231,12 +230,12 @@ class _Elsewhere:
             ended, failed = ended + one.ended, failed + one.failed
         self.share = failed / ended if ended else 0.0
         self.ended = sum(one.ended for _, one in by_share)
-        """What ended on all of them."""
+        """Requests that ended on all instances."""
         self.better = ids if len(by_share) > 1 and ended < self.ended else set[str]()
-        """Those of the better half, where there is another one."""
+        """Ids of the better half; empty if there is no other half."""
 
 
-def _differs(own: OutcomeGrowth, usual: float) -> bool:
+def _differs(own: CounterSet, usual: float) -> bool:
     """Say whether *own* fails far more than the *usual* share, by more than chance brings."""
     share = own.share
     if share < max(LEAST_SHARE, TIMES_OTHERS * usual):
@@ -249,15 +248,8 @@ def _differs(own: OutcomeGrowth, usual: float) -> bool:
 
 
 def _mean_s(outcomes: Iterable[RequestCounts]) -> float:
-    """Return the mean compute time over all of them; 0 before any request has completed."""
-    completed = compute_us = 0.0
+    """Return the mean compute time; 0 before any request was computed."""
+    computed = compute_us = 0.0
     for one in outcomes:
-        completed, compute_us = completed + one.completed, compute_us + one.compute_us
-    return compute_us / completed / 1e6 if completed else 0.0
-
-
-def _waits(stall: Stall, model: str) -> str:
-    waits = round(stall.pending)
-    count = "1 request waits" if waits == 1 else f"{waits} requests wait"
-    for_s = stall.seen_s - stall.since_s
-    return f"model '{model}': {count}, and none was answered well for {for_s:.0f} s"
+        computed, compute_us = computed + one.computed, compute_us + one.compute_us
+    return compute_us / computed / 1e6 if computed else 0.0

@@ -1,5 +1,6 @@
-"""What a master counts besides its events, from one fleet to the next. Pure; nothing ever falls."""
+"""The numbers that a master counts besides its events. Pure; no number ever falls."""
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import takewhile
 
@@ -7,11 +8,38 @@ import attrs
 
 from tarn.domain.facts import Ended, ExitStatus, Fact
 from tarn.domain.fleet import Fleet
-from tarn.domain.histogram import Histogram
 from tarn.domain.instance import Instance, InstanceState
-from tarn.domain.scaling import Decision
 
-__all__ = ["DIRECTIONS", "FAILURES", "KINDS", "OUTCOMES", "PHASES", "RESULTS", "Tally"]
+__all__ = ["DIRECTIONS", "FAILURES", "OUTCOMES", "PHASES", "RESULTS", "Histogram", "Tally"]
+
+
+@attrs.frozen
+class Histogram:
+    """Counts by upper bound; a new one is made for each value."""
+
+    bounds: tuple[float, ...]
+    """Upper bounds, rising; a value counts in the first that is at least as large."""
+    counts: tuple[int, ...] = attrs.field()
+    """One count for each bound, and one for the values beyond the last."""
+    total: float = 0.0
+    """The sum of all values."""
+
+    @counts.default
+    def _empty(self) -> tuple[int, ...]:
+        return (0,) * (len(self.bounds) + 1)
+
+    @property
+    def count(self) -> int:
+        """The number of values."""
+        return sum(self.counts)
+
+    def seen(self, value: float) -> "Histogram":
+        """Return it with one more *value*; a negative one counts as 0."""
+        value = max(0.0, value)
+        place = bisect_left(self.bounds, value)
+        counts = (*self.counts[:place], self.counts[place] + 1, *self.counts[place + 1 :])
+        return attrs.evolve(self, counts=counts, total=self.total + value)
+
 
 _SIGNALS, _SHELL = 64, 128
 _FAILED, _DRAINED = "TARN-1105", "TARN-1114"
@@ -27,22 +55,20 @@ FAILURES: Mapping[str, str] = {
     "lost": "the runtime does not know it any more",
     "other": "not known",
 }
-"""Why an instance failed: every word there is."""
+"""All reasons why an instance failed."""
 OUTCOMES: Mapping[str, str] = {
     "clean": "everything was finished",
     "lost": "requests failed while it drained",
     "cut": "something was at work when it was stopped",
     "unknown": "it could not be seen",
 }
-"""How a drain ended; the worst counts."""
+"""All results of a drain; the worst one that applies counts."""
 RESULTS: Mapping[str, str] = {
     "finished": "they succeeded",
     "lost": "they failed",
     "cut": "they were at work when the instance was stopped",
 }
-"""What became of the requests that a draining instance had."""
-KINDS = ("policy", "scale", "limits", "demand", "down", "start")
-"""Who decided about the size."""
+"""All results of the requests of a draining instance."""
 DIRECTIONS = ("up", "down")
 PHASES: Mapping[str, str] = {
     "requested": "until it has a place and a process",
@@ -69,13 +95,13 @@ class Tally:
     started_at: float
     """Wall time at which this master began, Unix seconds."""
     ticks: Histogram = attrs.field(factory=lambda: Histogram(_TICK_BOUNDS))
-    """Seconds that a step of the control thread took."""
+    """Seconds that each step of the control thread took."""
     late: int = 0
-    """Steps that came so late that silences are not believed."""
+    """Steps that came so late that silences of instances do not count."""
     starts: Mapping[str, Histogram] = attrs.field(
         factory=lambda: dict.fromkeys(PHASES, Histogram(_START_BOUNDS))
     )
-    """Phase to the seconds that it took; of instances that were started under this master."""
+    """Phase to the seconds that it took, for instances that were started under this master."""
     failures: Counts = attrs.field(factory=lambda: _nothing(FAILURES))
     drains: Counts = attrs.field(factory=lambda: _nothing(OUTCOMES))
     drained: Counts = attrs.field(factory=lambda: _nothing(RESULTS))
@@ -97,12 +123,12 @@ class Tally:
     def counted(
         self, before: Fleet, after: Fleet, facts: tuple[Fact, ...], now_s: float
     ) -> "Tally":
-        """Return it with everything that happened between two fleets.
+        """Return it with everything that changed between two fleets.
 
         Args:
-            before: As it was counted last.
-            after: As it is now.
-            facts: What the runtime said meanwhile: how instances ended.
+            before: The fleet that was counted last.
+            after: The fleet now.
+            facts: The runtime's facts, which say how instances ended.
             now_s: The monotonic second of *after*.
         """
         behind = _behind(self.behind, after, now_s)
@@ -162,7 +188,8 @@ def _phases(was: Instance, now: Instance) -> Iterator[tuple[str, float]]:
 def _failures(
     failures: Counts, ended: Iterable[Instance], facts: tuple[Fact, ...], told: int
 ) -> Counts:
-    """Count those that failed; of a crowd of which not each is kept the rest is *told* only."""
+    """Return *failures* with those in *ended*; *told* is the number of events about failures."""
+    # If many fail at once, `Fleet.ended` does not keep all of them; the others count as "other".
     exits = {f.instance_id: f.exit for f in facts if isinstance(f, Ended)}
     made = dict(failures)
     for instance in ended:
@@ -184,13 +211,9 @@ def _why(instance: Instance, status: ExitStatus | None) -> str:
         return "node"
     if instance.untouched:
         return "start"
-    return "other" if status.code is None else _ended(status.code)
-
-
-def _ended(code: int) -> str:
-    """Return the word for an exit code; a shell says 128 and the signal, YARN its own below -64."""
-    if code < -_SIGNALS:
-        return "runtime"
+    if (code := status.code) is None or code < -_SIGNALS:  # these codes are YARN's own
+        return "other" if code is None else "runtime"
+    # a shell exits with 128 plus the signal's number
     return "signal" if code < 0 or _SHELL < code <= _SHELL + _SIGNALS else "exit"
 
 
@@ -246,16 +269,7 @@ def _decisions(
     fresh = tuple(takewhile(lambda decision: decision is not last, reversed(after.decisions)))
     made, size = dict(decisions), before.desired
     for decision in reversed(fresh):
-        key = _kind(decision), _direction(size, decision.desired)
+        key = decision.kind, "up" if decision.desired >= size else "down"
         made[key] = made.get(key, 0) + 1
         size = decision.desired
     return made
-
-
-def _kind(decision: Decision) -> str:
-    kind = decision.by.partition(" ")[0]
-    return kind if kind in KINDS else "policy"
-
-
-def _direction(size: int, desired: int) -> str:
-    return "up" if desired >= size else "down"

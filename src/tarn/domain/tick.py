@@ -1,4 +1,4 @@
-"""One tick: fold facts, decide, enact. The same code runs in the master, in tests and in replay."""
+"""One tick: fold facts, decide, apply. The master, tests and replays all run this code."""
 
 from collections.abc import Iterable, Mapping
 
@@ -6,28 +6,27 @@ import attrs
 
 from tarn.domain.apply_plan import apply_plan
 from tarn.domain.calls_everywhere import settle_calls
-from tarn.domain.facts import Fact, StubEnded
+from tarn.domain.facts import Fact, Launch, RuntimeWish, StubEnded
 from tarn.domain.fleet import Fleet, Rules
 from tarn.domain.fold_facts import fold_facts
-from tarn.domain.fold_readings import begin_drains, fold_readings
+from tarn.domain.fold_readings import begin_drains, fold_readings, guard
 from tarn.domain.follow_up import acknowledged, publish_view, withdrawals
-from tarn.domain.guard import guard
 from tarn.domain.hint_checks import check_hints
 from tarn.domain.instance import InstanceState
-from tarn.domain.mixed import watch_mixture
 from tarn.domain.plan import plan
 from tarn.domain.reading import Reading
 from tarn.domain.renewal import retire_worn
 from tarn.domain.samples import Sample, Unknown
 from tarn.domain.scaling import Wish
 from tarn.domain.sizing import size
+from tarn.domain.standing import watch_mixture
 from tarn.domain.verdicts import Suspicion, judge_outcomes, suspect_at_once
 from tarn.domain.view import Applied
 
-__all__ = ["Observation", "tick"]
+__all__ = ["Observation", "runtime_wish", "tick"]
 
+# A recovered instance that has not answered within this time no longer makes the view incomplete.
 PROBE_WITHIN_S = 30.0
-"""A recovered instance that has not answered by then no longer holds the view incomplete."""
 
 
 @attrs.frozen
@@ -39,14 +38,14 @@ class Observation:
     facts: tuple[Fact, ...] = ()
     readings: Mapping[str, Reading] = attrs.field(factory=dict, hash=False)
     applied: tuple[Applied, ...] = ()
-    """What the followers in this process acknowledge."""
+    """The acknowledgements of followers in this process."""
     wish: Sample[Wish] = attrs.field(default=Unknown("no policy has answered yet"))
     late: bool = False
     """This tick came much later than it should."""
 
 
 def tick(fleet: Fleet, seen: Observation, rules: Rules) -> Fleet:
-    """Return the fleet after one tick. What to post is read from it: the wish and the view."""
+    """Return the fleet after one tick; it contains the wish and the view to post."""
     now_s, at = seen.now_s, seen.at
     blind = next((reading.blind for reading in seen.readings.values() if reading.blind), "")
     if blind != fleet.blind:
@@ -54,7 +53,8 @@ def tick(fleet: Fleet, seen: Observation, rules: Rules) -> Fleet:
     doubt = seen.late or bool(blind)
     facts, before = (*seen.facts, *_stubs_read(seen)), fleet
     fleet = fold_facts(fleet, facts, now_s, at)
-    fleet = settle_calls(fleet, rules, at)  # who enters the view needs what is wanted after it
+    # before the readings, since they decide whether an instance has had the wanted calls
+    fleet = settle_calls(fleet, rules, at)
     fleet = fold_readings(fleet, seen.readings, rules, now_s, at, late=doubt)
     for applied in seen.applied:
         fleet = acknowledged(fleet, applied, now_s, at, lease_s=None)
@@ -64,16 +64,17 @@ def tick(fleet: Fleet, seen: Observation, rules: Rules) -> Fleet:
     fleet, proven = check_hints(
         fleet, seen.readings, now_s, doubt=doubt or fleet.frozen_s is not None
     )
-    fleet = _end_pause(fleet, at)
+    if fleet.pause is not None and at >= fleet.pause.until:
+        fleet = attrs.evolve(fleet, pause=None)
+        fleet = fleet.note(at, "TARN-1202", fleet.name, "the pause is over")
     fleet = size(fleet, rules, seen.wish, now_s, at)
     fleet = retire_worn(fleet, rules, now_s, at)
     step = plan(fleet, rules, now_s)
     fleet = apply_plan(fleet, step, rules, now_s, at)
     suspicions = (*_just_ended(before, fleet, facts), *proven)
     fleet = suspect_at_once(fleet, suspicions, rules, now_s, at)
-    if (
-        leaving := step.drain | step.retire | {id_ for id_, _ in step.replace}
-    ):  # what had ended then is its receipt's first line
+    if leaving := step.drain | step.retire | {id_ for id_, _ in step.replace}:
+        # the receipt counts the requests that end from here on
         fleet = begin_drains(fleet, seen.readings, leaving)
     fleet = _probed(fleet, seen.readings, now_s)
     fleet = publish_view(fleet)
@@ -82,10 +83,9 @@ def tick(fleet: Fleet, seen: Observation, rules: Rules) -> Fleet:
 
 
 def _just_ended(before: Fleet, fleet: Fleet, facts: Iterable[Fact]) -> list[Suspicion]:
-    """Return whom those of *facts* make suspect of which the ready ones of *fleet* have just heard.
-
-    One that has just become ready is news, too: a new master finds it so, and lets nobody use it.
-    """
+    """Return a suspicion for each ready instance whose Python process has just ended."""
+    # An instance that has just become ready counts, too: a new master finds it in this state, and
+    # must not give it traffic.
     stubs = {fact.instance_id: fact for fact in facts if isinstance(fact, StubEnded)}
     if not stubs:
         return []
@@ -96,7 +96,7 @@ def _just_ended(before: Fleet, fleet: Fleet, facts: Iterable[Fact]) -> list[Susp
 
 
 def _stubs_read(seen: Observation) -> tuple[StubEnded, ...]:
-    """Return what instances tell of their stubs themselves, of which the runtime tells nothing."""
+    """Return the ended processes that instances report, and of which the runtime reports none."""
     stubs = [r.stub_ended for r in seen.readings.values() if r.stub_ended is not None]
     if not stubs:
         return ()
@@ -104,14 +104,8 @@ def _stubs_read(seen: Observation) -> tuple[StubEnded, ...]:
     return tuple(stub for stub in stubs if stub.instance_id not in told)
 
 
-def _end_pause(fleet: Fleet, at: float) -> Fleet:
-    if fleet.pause is None or at < fleet.pause.until:
-        return fleet
-    return attrs.evolve(fleet, pause=None).note(at, "TARN-1202", fleet.name, "the pause is over")
-
-
 def _probed(fleet: Fleet, readings: Mapping[str, Reading], now_s: float) -> Fleet:
-    """Strike off the recovered instances that are ready, over, or have had their time."""
+    """Return *fleet* without the unprobed instances that have answered, ended or taken too long."""
     if not fleet.unprobed:
         return fleet
     waiting = {
@@ -125,7 +119,7 @@ def _probed(fleet: Fleet, readings: Mapping[str, Reading], now_s: float) -> Flee
 
 
 def _settled(reading: Reading) -> bool:
-    """Say whether it has answered for good: one that still warms up may serve in a moment."""
+    """Say whether its answer is final; one that still warms up may serve in a moment."""
     if isinstance(reading.models, Unknown) or not reading.warm:
         return False
     return not any(m.state in ("LOADING", "UNLOADING") for m in reading.models.value)
@@ -139,3 +133,17 @@ def _settle(fleet: Fleet, now_s: float) -> Fleet:
         return fleet
     short_s = (now_s if fleet.short_s is None else fleet.short_s) if short else None
     return attrs.evolve(fleet, short_s=short_s, served=served)
+
+
+def runtime_wish(fleet: Fleet, launches: tuple[Launch, ...], below: int) -> RuntimeWish:
+    """Return the wish for the whole fleet, without instances numbered *below* or higher."""
+    # Numbers from *below* on are not saved yet. A master that starts now would use them again, and
+    # an id must never be used twice.
+    some_held = below < fleet.next_number
+    want = frozenset(
+        (i.id, i.spec_hash)
+        for i in fleet.instances
+        if not i.stop_posted and not (some_held and i.number >= below)
+    )
+    stop = frozenset(i.id for i in fleet.instances if i.stop_posted)
+    return RuntimeWish(fleet.epoch, fleet.wish_revision, want, stop, launches)

@@ -1,14 +1,16 @@
-"""What a fleet did and what it held, by instance and by model, over days. Pure.
+"""Requests and resources of a fleet over days, by instance and by model. Pure.
 
-Kept in slots of ten minutes for a day and of an hour for a week, a fixed number of names in each;
-the names beyond them are one, `OTHER`.
+There are slots of ten minutes for a day, and of an hour for a week. Each has a bounded number of
+names; all further names are counted together as `OTHER`.
 """
 
 from collections.abc import Iterator, Mapping
 
 import attrs
 
-from tarn.domain.counters import Counters, after, grew
+from tarn.domain.counters import NOTHING, CounterSet, newest_known
+from tarn.domain.history import NOT_LOOKED_S
+from tarn.domain.model_totals import OTHER
 
 __all__ = [
     "INSTANCE",
@@ -23,30 +25,30 @@ __all__ = [
     "UsageTotal",
 ]
 
-OTHER = "_other"
 MOST_NAMES = 100
-"""Instances, and models, with numbers of their own in one slot."""
+"""The most instances, and the most models, with numbers of their own in one slot."""
 INSTANCE, MODEL = "instance", "model"
+# `INSTANCE` or `MODEL`, and its name.
 Key = tuple[str, str]
-"""`INSTANCE` or `MODEL`, and its name."""
 
 
 @attrs.frozen
 class ResourceUse:
-    """What was done and held."""
+    """The requests that were answered, and the time for which resources were held."""
 
     requests: float = 0.0
-    """That succeeded."""
+    """Requests that succeeded."""
     failures: float = 0.0
     request_s: float = 0.0
     """Seconds from arrival to answer, summed over those that succeeded."""
     instance_s: float = 0.0
-    """Seconds in which the instance had a process, or instances had the model READY."""
+    """Seconds for which the instance had a process, or instances had the model READY."""
     gpu_s: float = 0.0
-    """The same, times the GPUs of an instance. Models of one instance share it: each has all."""
+    """The same times the GPUs of an instance. All models of an instance share its GPUs, so each
+    counts all of them."""
 
     def plus(self, other: "ResourceUse") -> "ResourceUse":
-        """Return both together."""
+        """Return the sum of both."""
         return ResourceUse(
             self.requests + other.requests,
             self.failures + other.failures,
@@ -58,41 +60,42 @@ class ResourceUse:
 
 @attrs.frozen
 class UsageSample:
-    """What one moment shows. Times are wall seconds."""
+    """The resources in use at one moment. Times are wall seconds."""
 
     at: float
     gpus: int
-    """Of each instance."""
-    instances: Mapping[str, Counters | None] = attrs.field(factory=dict, hash=False)
-    """Id of each instance that has a process to its counters; None where they are not known."""
+    """GPUs of each instance."""
+    instances: Mapping[str, CounterSet | None] = attrs.field(factory=dict, hash=False)
+    """Id of each instance that has a process to its counters; None: not known."""
     ready: Mapping[str, int] = attrs.field(factory=dict, hash=False)
     """Model to how many instances have it READY."""
-    models: Mapping[str, Counters] = attrs.field(factory=dict, hash=False)
-    """Model to what it counted under this master, from 0 on."""
+    models: Mapping[str, CounterSet] = attrs.field(factory=dict, hash=False)
+    """Model to its counters under this master, from 0 on."""
     fresh: frozenset[str] = frozenset()
-    """Instances that were started under this master: all that they count is new."""
+    """Ids of instances that were started under this master, so that all their counts are new."""
 
 
 @attrs.frozen
 class UsageSlots:
-    """One resolution: what was spent in each slot of *slot_s* seconds, of which *keep* are kept."""
+    """One resolution: the usage in each of the newest ``keep`` slots of ``slot_s`` seconds."""
 
     slot_s: int
     keep: int
     slots: Mapping[float, Mapping[Key, ResourceUse]] = attrs.field(factory=dict, hash=False)
-    """Wall seconds of a slot's beginning to what was spent in it, oldest first."""
+    """Wall second of a slot's beginning to the usage in it, oldest first."""
 
     @property
     def span_s(self) -> int:
-        """How far back it can reach."""
+        """The seconds that it can cover."""
         return self.slot_s * self.keep
 
     def plus(self, at: float, more: Mapping[Key, ResourceUse]) -> "UsageSlots":
-        """Return it with *more* in the slot of *at*; the oldest slots beyond *keep* are dropped."""
+        """Return it with *more* added to the slot of *at*."""
         begun = at // self.slot_s * self.slot_s
         slot = dict(self.slots.get(begun, {}))
         for key, spent in more.items():
-            named = key if key in slot or _room(slot, key[0]) else (key[0], OTHER)
+            room = key in slot or sum(1 for kind, _ in slot if kind == key[0]) < MOST_NAMES
+            named = key if room else (key[0], OTHER)
             slot[named] = slot.get(named, ResourceUse()).plus(spent)
         slots = {**self.slots, begun: slot}
         kept = sorted(slots)[-self.keep :]
@@ -105,7 +108,7 @@ SLOTS = (UsageSlots(600, 144), UsageSlots(3600, 168))
 
 @attrs.frozen
 class UsageTotal:
-    """What was spent from *begun* on, wall seconds: the beginning of a slot."""
+    """The usage since ``begun``, the wall second at which a slot begins."""
 
     begun: float
     slot_s: int
@@ -114,34 +117,32 @@ class UsageTotal:
 
 @attrs.frozen
 class FleetUsage:
-    """What was spent so far, and the counters that it was found by."""
+    """The usage so far, and the newest sample's counters."""
 
     slots: tuple[UsageSlots, ...] = SLOTS
     at: float | None = None
-    """Of the newest look; None: there was none."""
-    instances: Mapping[str, Counters] = attrs.field(factory=dict, hash=False)
+    """Time of the newest sample; None: there was none."""
+    instances: Mapping[str, CounterSet] = attrs.field(factory=dict, hash=False)
     running: frozenset[str] = frozenset()
-    """Ids that had a process at the newest look."""
-    models: Mapping[str, Counters] = attrs.field(factory=dict, hash=False)
-    """What each model had counted under this master."""
+    """Ids of the instances that had a process in the newest sample."""
+    models: Mapping[str, CounterSet] = attrs.field(factory=dict, hash=False)
+    """Counters of each model under this master."""
 
     def looked(self, held: UsageSample) -> "FleetUsage":
-        """Return it with one more look.
-
-        An instance that ran at two looks ran in between, however long no master looked.
-        """
+        """Return it with one more sample."""
+        # An instance that ran at two samples ran in between, even if no master ran then.
         seconds = max(0.0, held.at - self.at) if self.at is not None else 0.0
         more = dict(self._more(held, seconds))
         return FleetUsage(
             tuple(slots.plus(held.at, more) for slots in self.slots) if more else self.slots,
             held.at,
-            after(self.instances, held.instances),
+            newest_known(self.instances, held.instances),
             frozenset(held.instances),
             held.models,
         )
 
     def total(self, since: float, now: float) -> UsageTotal:
-        """Return what was spent since the slot of *since*; the finest slots that reach so far."""
+        """Return the usage since the slot of *since*, from the finest slots that cover it."""
         span_s = now - since
         slots = next((s for s in self.slots if s.span_s >= span_s), self.slots[-1])
         spent: dict[Key, ResourceUse] = {}
@@ -155,25 +156,15 @@ class FleetUsage:
 
     def _more(self, held: UsageSample, seconds: float) -> Iterator[tuple[Key, ResourceUse]]:
         for id_, said in held.instances.items():
-            before = self.instances.get(id_) or (Counters() if id_ in held.fresh else None)
-            grown = grew(before, said) if before and said else Counters()
-            yield (INSTANCE, id_), _spent(grown, seconds * (id_ in self.running), held.gpus)
+            before = self.instances.get(id_, NOTHING if id_ in held.fresh else None)
+            more = NOTHING if before is None or said is None else said.since(before)
+            yield (INSTANCE, id_), _spent(more, seconds * (id_ in self.running), held.gpus)
         for name in held.ready.keys() | held.models.keys():
-            said = held.models.get(name, Counters())
-            grown = grew(self.models.get(name, Counters()), said)
-            ready_s = 0.0 if seconds > LONGEST_S else seconds * held.ready.get(name, 0)
-            yield (MODEL, name), _spent(grown, ready_s, held.gpus)
+            more = held.models.get(name, NOTHING).since(self.models.get(name, NOTHING))
+            # Which models were ready while no master ran is not known.
+            ready_s = 0.0 if seconds > NOT_LOOKED_S else seconds * held.ready.get(name, 0)
+            yield (MODEL, name), _spent(more, ready_s, held.gpus)
 
 
-LONGEST_S = 60.0
-"""Between two looks further apart nobody knows which models were ready."""
-
-
-def _spent(grown: Counters, seconds: float, gpus: int) -> ResourceUse:
-    return ResourceUse(
-        grown.requests, grown.failures, grown.request_us / 1e6, seconds, seconds * gpus
-    )
-
-
-def _room(slot: Mapping[Key, ResourceUse], kind: str) -> bool:
-    return sum(1 for key in slot if key[0] == kind) < MOST_NAMES
+def _spent(more: CounterSet, seconds: float, gpus: int) -> ResourceUse:
+    return ResourceUse(more.completed, more.failed, more.request_us / 1e6, seconds, seconds * gpus)

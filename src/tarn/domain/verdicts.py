@@ -1,13 +1,13 @@
-"""Judge instances by the outcomes of their requests: suspect, confirm, take out, bring back. Pure.
+"""Judge instances by the results of their requests: suspect, confirm, eject, bring back. Pure.
 
-In the words of Envoy's outlier detection: an outlier is *ejected* from the view, and comes back.
-What is better here: a *test request* of our own says whether the instance or its callers are to
-blame; only what it confirms is replaced; and what all instances have alike ends none of them.
+As in Envoy's outlier detection, an outlier is *ejected* from the view, and comes back. In addition,
+a *test request* of the master shows whether the instance or its callers are to blame. Only what it
+confirms is replaced, and a fault that all instances share replaces none of them.
 
-Two looks in a row must agree before anything is marked, since two instances are never read at the
-same moment: what begins everywhere at once is seen on one of them first. What fails is checked
-after the first look (`tarn.domain.hint_checks`): a test request that it fails and another instance
-answers says as much as a second look, and sooner.
+Two looks in a row must agree before an instance is marked. Instances are never read at the same
+moment, so a fault that begins everywhere at once is seen on one of them first. A failing instance
+is tested after the first look (`tarn.domain.hint_checks`): if it fails a test request that another
+instance answers, that is as good as a second look, and comes sooner.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -15,33 +15,49 @@ from typing import NamedTuple
 
 import attrs
 
+from tarn.domain.events import EventNote
 from tarn.domain.fleet import Fleet, Rules
-from tarn.domain.instance import Instance, InstanceState
+from tarn.domain.instance import (
+    Ejection,
+    FirstSign,
+    FleetWideFailure,
+    Instance,
+    InstanceState,
+    Symptom,
+    Unwell,
+)
 from tarn.domain.reading import Reading
 from tarn.domain.symptoms import STALLED_LEAST_S, Evidence, SymptomFound
-from tarn.domain.unwell import Ejection, FirstSign, FleetWideFailure, Symptom, Unwell
 
-__all__ = ["FOR_UNWELL", "Suspicion", "judge_outcomes", "may_eject", "suspect_at_once"]
+__all__ = [
+    "FOR_UNWELL",
+    "REPLACED_UNWELL",
+    "Suspicion",
+    "judge_outcomes",
+    "may_eject",
+    "suspect_at_once",
+]
 
 FOR_UNWELL = "it is unwell, as test requests confirmed"
 """Why an unwell instance that is still in the view retires."""
+REPLACED_UNWELL = "TARN-1142"
+"""Code of an unwell instance that is replaced."""
 
+# Failed test requests in a row that confirm a fault.
 CONFIRM = 2
-"""Failed test requests in a row that confirm."""
+# Good answers to test requests in a row that bring an instance back; doubled by each ejection.
 PASSES = 3
-"""Test requests answered well in a row that bring one back; doubled by each further ejection."""
 MOST_DOUBLINGS = 4
+# How long an instance that cannot be tested stays ejected; doubled by each further ejection.
 UNTESTED_S = 30.0
-"""How long one is ejected that cannot be tested; doubled by each further ejection."""
+# Ejections in a row that confirm the fault of an instance that cannot be tested.
 UNTESTED_EJECTIONS = 3
-"""Ejections in a row that confirm one that cannot be tested."""
+# An ejection is forgotten after the instance has been well for this long.
 FORGET_S = 900.0
-"""An ejection is forgotten when the instance was well for so long since."""
+# An instance in the view is well again after this time without a symptom.
 CALM_S = 10.0
-"""One that serves on is well again when nothing spoke against it for so long."""
+# A comparison of compute times goes over all models, so it is not made at every look.
 SLOW_EACH_S = 10.0
-
-Note = tuple[str, str, str]
 
 
 def judge_outcomes(  # noqa: PLR0913 (what was read, and when)
@@ -53,9 +69,10 @@ def judge_outcomes(  # noqa: PLR0913 (what was read, and when)
     *,
     doubt: bool = False,
 ) -> Fleet:
-    """Return *fleet* after the newest outcomes and the answers to test requests.
+    """Return *fleet* after the newest results of requests and test requests.
 
-    *doubt*: our own tick came much too late, or we could not look: nobody is marked or ejected.
+    *doubt*: the tick came much too late, or the master could not look. Then no instance is marked
+    or ejected.
     """
     due, unwell = fleet.outcomes.due(now_s), any(i.unwell is not None for i in fleet.instances)
     if not due and not unwell:
@@ -72,7 +89,7 @@ def judge_outcomes(  # noqa: PLR0913 (what was read, and when)
 
 
 class Suspicion(NamedTuple):
-    """What makes an instance suspect without any counter."""
+    """A fact that makes an instance suspect, without any counter."""
 
     instance_id: str
     model: str
@@ -82,10 +99,10 @@ class Suspicion(NamedTuple):
 def suspect_at_once(
     fleet: Fleet, suspicions: Iterable[Suspicion], rules: Rules, now_s: float, at: float
 ) -> Fleet:
-    """Return *fleet* with those suspected at once of which one fact tells more than a counter.
+    """Return *fleet* with the instances of *suspicions* marked at once.
 
-    Each is ejected as far as the view's bound allows, and gets test requests; one that is
-    suspected already stays so.
+    Each is ejected as far as the view's bound allows, and gets test requests. One that is already
+    suspected stays as it is.
     """
     judge = _Judge(fleet, rules, now_s)
     for one in suspicions:
@@ -94,9 +111,9 @@ def suspect_at_once(
 
 
 def may_eject(instances: Iterable[Instance]) -> int:
-    """Return how many more may be ejected; negative: so many have to come back.
+    """Return how many more may be ejected; if negative, how many must come back.
 
-    At most half of the ready ones are ejected, and never the last one that is in the view.
+    At most half of the ready ones are ejected, and never the last one in the view.
     """
     ready = [i for i in instances if i.state is InstanceState.READY]
     ejected = sum(i.unwell is not None and i.unwell.ejected for i in ready)
@@ -108,7 +125,7 @@ def may_eject(instances: Iterable[Instance]) -> int:
 
 
 class _Judge:
-    """One judgement of a fleet: what it looks at, and what becomes of it."""
+    """Judges one fleet once, and collects the changes."""
 
     def __init__(self, fleet: Fleet, rules: Rules, now_s: float) -> None:
         self._fleet, self._rules, self._now_s = fleet, rules, now_s
@@ -121,10 +138,10 @@ class _Judge:
         self._stays: set[str] = set()
         self._ejections = dict(fleet.ejections)
         self._alike = fleet.alike
-        self._notes: list[Note] = []
+        self._notes: list[EventNote] = []
 
     def result(self, at: float) -> Fleet:
-        """Return the fleet with all that was found."""
+        """Return the fleet with all changes."""
         fleet = self._fleet
         if self._history is not fleet.outcomes:
             alive = {i.id for i in fleet.instances}
@@ -147,22 +164,20 @@ class _Judge:
         return fleet.notes(at, self._notes) if self._notes else fleet
 
     def _after(self, instance: Instance, unwell: Unwell | None) -> Instance:
-        if instance.id in self._stays and instance.retiring_for == FOR_UNWELL:
-            return instance.but(unwell=unwell, retiring=None, retiring_for="")
+        if instance.id in self._stays and instance.retiring_code == REPLACED_UNWELL:
+            return instance.but(unwell=unwell, retiring=None, retiring_for="", retiring_code="")
         return instance.but(unwell=unwell)
 
     def _now(self, instance: Instance) -> Unwell | None:
         return self._changed.get(instance.id, instance.unwell)
 
     def _twice(self, key: tuple[str, str], model: str = "", said: str = "") -> bool:
-        """Say whether *key* was noticed at an earlier look too, and the ones between.
-
-        What is slow must be so in two windows: one very long request is in several looks.
-        """
+        """Note *key*, and say whether it was seen at an earlier look and all since."""
         old = self._noticed.get(key)
         first_s = self._now_s if old is None else old.since_s
         self._seen[key] = FirstSign(first_s, model, said)
         slow = key[1] == Symptom.SLOW
+        # One very long request is in several looks, so an instance must be slow in two windows.
         apart_s = self._spec.window_s if slow else self._rules.spec.scaling.interval_s
         return self._now_s - first_s >= apart_s
 
@@ -175,15 +190,16 @@ class _Judge:
             if unwell is None or not unwell.severe or reading is None or reading.tested is None:
                 continue
             tested = reading.tested
-            # What stalls was silent for so long already: a test request of then counts.
+            # A stalled instance did not answer for a while before it was marked, so a test request
+            # of that time counts.
             silent = tested.late and unwell.symptom is Symptom.STALLED
             since_s = unwell.since_s - (STALLED_LEAST_S if silent else 0.0)
             if tested.number <= unwell.tests or tested.asked_s < since_s:
                 continue
             if tested.model not in ("", unwell.model):
-                continue  # it was sent for a hint, before this one was suspected
+                continue  # it was sent for a hint, before the instance was suspected
             if not tested.proven:
-                # It blames nobody, and still says what Triton says where all fail.
+                # It proves nothing about the instance, but has Triton's error for all of them.
                 if unwell.for_all and unwell.answer != tested.error:
                     self._changed[instance.id] = attrs.evolve(unwell, answer=tested.error)
                 continue
@@ -226,7 +242,7 @@ class _Judge:
         self._stays.add(instance.id)
         unwell = instance.unwell
         if unwell is None or not unwell.for_all:
-            self._notes.append(("TARN-1132", instance.id, why))
+            self._notes.append(EventNote("TARN-1132", instance.id, why))
 
     def suspect(self, instance_id: str, model: str, said: str) -> None:
         """Mark one for what was seen of it."""
@@ -241,7 +257,7 @@ class _Judge:
     # -- looks -------------------------------------------------------------------------------
 
     def look(self, readings: Mapping[str, Reading], *, doubt: bool) -> None:
-        """Look at the counters, and mark, eject and clear by what they show."""
+        """Take the newest counters, and mark, eject and clear instances by them."""
         history = self._history.looked(readings, self._now_s, self._spec.window_s)
         self._history = history
         if doubt:
@@ -286,7 +302,10 @@ class _Judge:
             alike = f"{waits} requests wait on {len(stalled)} instances, and none is answered"
             self._note_alike(model, Symptom.STALLED, alike, serving)
             return
-        self._alike_over(model)
+        # It does not fail alike now; after a while without that, it is forgotten.
+        self._alike = tuple(
+            one for one in self._alike if one.model != model or self._now_s - one.seen_s < CALM_S
+        )
         doubted = set(self._history.failing.get(model, ()))
         doubted |= {i.id for i in serving if (u := self._now(i)) is not None and u.model == model}
         failing = evidence.failing(model, serving, doubted)
@@ -298,8 +317,8 @@ class _Judge:
     def _mark(
         self, ready: list[Instance], found: dict[str, SymptomFound], *, looked_slow: bool
     ) -> None:
-        """Mark what two looks in a row have found, and clear what nothing speaks against."""
-        if not looked_slow:  # what was noticed then is neither seen again nor over
+        """Mark the instances that two looks in a row have found, and clear the others."""
+        if not looked_slow:  # this look neither confirms nor ends what is slow
             slow = {k: one for k, one in self._noticed.items() if k[1] == Symptom.SLOW}
             self._seen |= slow
         asked = {one.asked for one in self._alike}
@@ -324,17 +343,17 @@ class _Judge:
         self._fresh.append(instance.id)
 
     def _tell(self, ready: list[Instance]) -> None:
-        """Note who was marked, and what follows at once."""
+        """Note the instances that were marked, and whether they are ejected."""
         for instance in ready:
             unwell = self._now(instance)
             if instance.id not in self._fresh or unwell is None:
                 continue
+            code, said = "TARN-1122", f"{unwell.said}; it is ejected"
             if not unwell.severe:
-                self._notes.append(("TARN-1162", instance.id, unwell.said))
-            elif unwell.ejected:
-                self._notes.append(("TARN-1122", instance.id, f"{unwell.said}; it is ejected"))
-            else:
-                self._notes.append(("TARN-1122", instance.id, f"{unwell.said}; {self._stay()}"))
+                code, said = "TARN-1162", unwell.said
+            elif not unwell.ejected:
+                said = f"{unwell.said}; {self._stay()}"
+            self._notes.append(EventNote(code, instance.id, said, (unwell.model,)))
 
     def _stay(self) -> str:
         if not self._spec.eject:
@@ -345,7 +364,7 @@ class _Judge:
         )
 
     def _seen_again(self, instance: Instance, unwell: Unwell, one: SymptomFound) -> None:
-        """Keep the mark. Its first words stand: they would change with every look."""
+        """Keep the mark, with its first text, which would else change at every look."""
         symptom, model, said, alone = one
         if unwell.for_all:
             if self._twice((instance.id, str(symptom))):
@@ -358,7 +377,7 @@ class _Judge:
             self._changed[instance.id] = attrs.evolve(unwell, calm_s=None, alone=alone)
 
     def _unseen(self, instance: Instance, unwell: Unwell, *, looked_slow: bool) -> None:
-        """Clear one that serves on when nothing spoke against it for a while."""
+        """Clear the mark of an instance in the view that has shown no symptom for a while."""
         if not unwell.severe:
             if looked_slow:
                 self._well(instance, "it is as fast as the others")
@@ -368,11 +387,9 @@ class _Judge:
             self._well(instance, "its requests are answered well")
 
     def _untested(self, instance: Instance, unwell: Unwell) -> None:
-        """Bring one back in time that no test request can be made for; or take it as proven.
-
-        One that is proven and not replaced, since nobody wants or can, is tried again, too: only
-        the requests of users can show that it is well.
-        """
+        """Bring back, or confirm, an ejected instance for which no test request can be made."""
+        # Only requests of users can show that it is well again. So a confirmed instance that is
+        # not replaced is brought back, too.
         if unwell.tests:
             return
         for_s = UNTESTED_S * self._doubled(instance.id)
@@ -394,7 +411,7 @@ class _Judge:
     # -- the view ----------------------------------------------------------------------------
 
     def _eject(self, ready: list[Instance]) -> None:
-        """Take the unwell ones out of the view as far as its bound allows, the surest first."""
+        """Eject unwell instances as far as the view's bound allows, confirmed ones first."""
         if not self._spec.eject:
             return
         wanted = [
@@ -418,7 +435,7 @@ class _Judge:
             self._changed[instance.id] = attrs.evolve(unwell, ejected=True)
 
     def keep_bound(self) -> None:
-        """Bring ejected ones back where too few are left in the view, the least certain first."""
+        """Bring ejected instances back if too few are in the view, the least certain first."""
         ejected = [
             i
             for i in self._fleet.of(InstanceState.READY)
@@ -444,7 +461,7 @@ class _Judge:
         return any(one.model == model for one in self._alike)
 
     def _note_alike(self, model: str, symptom: Symptom, said: str, serving: list[Instance]) -> None:
-        """Keep that *model* fails alike, and let one instance be asked what Triton says."""
+        """Note that *model* fails on all alike, and choose an instance for its test requests."""
         now_s, key = self._now_s, (model, _ALIKE)  # no instance's id has this symptom
         old = next((one for one in self._alike if one.model == model), None)
         if old is None and not self._twice(key):
@@ -460,20 +477,10 @@ class _Judge:
         new = FleetWideFailure(model, symptom, said, since_s, now_s, asked)
         others = (one for one in self._alike if one.model != model)
         self._alike = tuple(sorted((*others, new), key=lambda one: one.model))
-        self._release(model, serving)
-
-    def _release(self, model: str, serving: list[Instance]) -> None:
-        """Bring back who was ejected for *model*: it is not the instance."""
-        for instance in serving:
+        for instance in serving:  # those ejected for the model are not to blame
             unwell = self._now(instance)
             if unwell is not None and unwell.ejected and unwell.model == model:
                 self._changed[instance.id] = attrs.evolve(unwell, ejected=False)
-
-    def _alike_over(self, model: str) -> None:
-        """Forget that *model* fails alike once it did not for a while."""
-        self._alike = tuple(
-            one for one in self._alike if one.model != model or self._now_s - one.seen_s < CALM_S
-        )
 
     def _forget(self) -> None:
         """Forget ejections that are long over."""

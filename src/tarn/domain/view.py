@@ -1,16 +1,40 @@
-"""What followers are told, and what they answer."""
+"""The view that a master sends to followers, and their acknowledgement."""
 
 import re
+from typing import Self
 
 import attrs
 
 from tarn.domain.endpoint import Endpoint
-from tarn.domain.epoch import Epoch
 
-__all__ = ["FOLLOWER_NAME", "Applied", "DiscoveryView", "Member"]
+__all__ = ["FOLLOWER_NAME", "Applied", "DiscoveryView", "Epoch", "Member"]
+
+
+@attrs.frozen(order=True)
+class Epoch:
+    """The identity of one master of a cluster; a newer master has a greater one.
+
+    ``incarnation`` is the time of ``up`` in wall milliseconds (never below the last one kept), and
+    ``attempt`` counts the masters of that incarnation from 1. It is written
+    ``<incarnation>-<attempt>``.
+    """
+
+    incarnation: int = attrs.field(validator=attrs.validators.ge(0))
+    attempt: int = attrs.field(validator=attrs.validators.ge(0))
+
+    def __str__(self) -> str:
+        """Return ``<incarnation>-<attempt>``, as in snapshots, SSE ids and znodes."""
+        return f"{self.incarnation}-{self.attempt}"
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read ``<incarnation>-<attempt>``; raise ``ValueError`` for anything else."""
+        incarnation, _, attempt = text.partition("-")
+        return cls(int(incarnation), int(attempt))
+
 
 FOLLOWER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-"""What a follower may be called; it is a part of a URL."""
+"""Valid names of followers; a name is a part of a URL."""
 
 
 @attrs.frozen(order=True)
@@ -26,11 +50,11 @@ class Member:
 
 @attrs.frozen
 class DiscoveryView:
-    """The whole truth about who may get traffic.
+    """All instances that may get traffic.
 
-    A complete newer view is obeyed even when empty; an incomplete one (from a new master that has
-    not yet probed what it recovered) adds but removes nothing. The revision moves only when the
-    ordered members do, and once when the view becomes complete.
+    Followers apply a newer complete view even if it is empty. An incomplete one, of a master that
+    has not yet probed what it recovered, adds members but removes none. The revision rises when the
+    members change, and when the view becomes complete or incomplete.
     """
 
     epoch: Epoch
@@ -42,16 +66,19 @@ class DiscoveryView:
 
 @attrs.frozen
 class Applied:
-    """What one follower says it did: acknowledged revision, when, and how much is still open."""
+    """One follower's acknowledgement: the revision, its time, and what is still open."""
 
     name: str
     epoch: Epoch
     revision: int
-    """The last view of which everybody who left is out of its traffic, whatever ``error`` says."""
+    """The newest view whose removed members get no more traffic, also if there is an ``error``."""
     at: float
     """Wall time, Unix seconds."""
     error: str = ""
-    """What of its newest view it could not do; empty when nothing is open."""
+    """What of its newest view it could not apply; empty: nothing."""
     sessions: tuple[tuple[str, int], ...] = ()
-    """(instance id, open sessions), counted at ``at``, where the follower can count them. A drain
-    waits while there are any; an instance that is not named is not waited for."""
+    """(instance id, open sessions), counted at ``at``, if the follower can count them. A drain
+    waits while there are any; it does not wait for an instance that is missing here."""
+    sequences: tuple[tuple[str, int], ...] = ()
+    """(instance id, sequences that have not ended and must end there), if the follower knows them.
+    They count in ``sessions``, too."""

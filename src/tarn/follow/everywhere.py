@@ -1,4 +1,4 @@
-"""Sends a control call to a whole fleet, and waits until everybody who serves has had it."""
+"""Control calls to a whole fleet, and waiting until every serving instance has done one."""
 
 import json
 import uuid
@@ -15,6 +15,7 @@ __all__ = [
     "FleetCall",
     "load",
     "log_settings",
+    "missing_instances",
     "trace_settings",
     "unload",
     "wait_everywhere",
@@ -29,10 +30,10 @@ NAMED = 10
 
 @attrs.frozen
 class FleetCall:
-    """A control call for every instance of a fleet; sent twice, it is one all the same.
+    """A control call for every instance of a fleet; sent twice, it counts once.
 
     Raises:
-        RefusedError: It is larger than a master keeps, which would cut us off while we send it.
+        RefusedError: It is larger than a master accepts.
     """
 
     verb: str
@@ -41,6 +42,7 @@ class FleetCall:
 
     def __attrs_post_init__(self) -> None:
         size = len(json.dumps(self.body))
+        # Checked here, since a master would close the connection while the call is being sent.
         if size > MOST_BYTES:
             raise RefusedError(
                 f"the {self.verb} has {size} bytes",
@@ -52,18 +54,18 @@ class FleetCall:
 
 
 def load(model: str, parameters: Mapping[str, object] | None = None) -> FleetCall:
-    """Return the call that loads *model*, or loads it again."""
+    """Return the call that loads or reloads *model*."""
     return FleetCall("load", {"model": model, "parameters": dict(parameters or {})})
 
 
 def unload(model: str, *, dependents: bool = False) -> FleetCall:
-    """Return the call that unloads *model*, and with *dependents* the parts of an ensemble."""
+    """Return the call that unloads *model*, with *dependents* also the parts of an ensemble."""
     parameters = {"unload_dependents": True} if dependents else {}
     return FleetCall("unload", {"model": model, "parameters": parameters})
 
 
 def trace_settings(settings: Mapping[str, object], model: str = "") -> FleetCall:
-    """Return the call that changes trace settings, of *model* or of all."""
+    """Return the call that changes trace settings, of *model* or of all models."""
     return FleetCall("trace-settings", {"model": model, "settings": dict(settings)})
 
 
@@ -79,27 +81,26 @@ def wait_everywhere(
     limit_s: float,
     rest: Callable[[float], object],
 ) -> None:
-    """Return once every instance in the view has had the call *number*.
-
-    Those that start have it before they serve. Those that are out of the view, too; they are waited
-    for a little longer, since most of them come back at once.
+    """Return once every instance in the view has done the call *number*.
 
     Args:
-        number: As the master answered.
-        look: Returns what ``GET /api/v1/control?call=NUMBER`` answers.
+        number: The number in the master's answer.
+        look: Returns the answer of ``GET /api/v1/control?call=NUMBER``.
         clock: Monotonic seconds.
         limit_s: How long to wait.
         rest: Waits for some seconds.
 
     Raises:
-        RefusedError: An instance refuses it, or another call took its place; the error says who,
-            and gives Triton's own words.
-        TimedOutError: Somebody in the view has not had it in time; the error says who.
+        RefusedError: An instance refused it, or another call replaced it; the error names the
+            instances, with Triton's message.
+        TimedOutError: An instance in the view did not do it in time; the error names all.
     """
+    # New instances do it before they serve, and so do those that are out of the view. Most of these
+    # come back at once, so they get AWAY_S more.
     end_s, pause_s = clock.now_s() + limit_s, LOOK_FIRST_S
     away_s: float | None = None
     while True:
-        number, missing = _open(look(number), number)
+        number, missing = missing_instances(look(number), number)
         now_s = clock.now_s()
         if all(not one["in_view"] for one in missing):
             away_s = now_s + AWAY_S if away_s is None else away_s
@@ -116,8 +117,12 @@ def wait_everywhere(
         pause_s = min(2 * pause_s, LOOK_MOST_S)
 
 
-def _open(answer: Json, number: int) -> tuple[int, Sequence[Json]]:
-    """Return (the call to look at next, who has served and has not had it yet)."""
+def missing_instances(answer: Json, number: int) -> tuple[int, Sequence[Json]]:
+    """Return the number of the call to look at, and the ready instances that lack it.
+
+    Raises:
+        RefusedError: An instance refused it, or another call replaced it.
+    """
     row = next((one for one in answer.get("calls", ()) if one["call"] == number), None)
     if row is None:
         return _over(answer, number)
@@ -133,7 +138,7 @@ def _open(answer: Json, number: int) -> tuple[int, Sequence[Json]]:
 
 
 def _over(answer: Json, number: int) -> tuple[int, Sequence[Json]]:
-    """Return what to look at in place of a call that is not wanted any more."""
+    """Return the same for a call that is no longer wanted."""
     over = {one["call"]: one for one in answer.get("over", ())}
     done = over.get(number)
     if done is None:
@@ -153,7 +158,10 @@ def _over(answer: Json, number: int) -> tuple[int, Sequence[Json]]:
         return number, ()
     rows = (*answer.get("calls", ()), *over.values())
     by = next((one for one in rows if one["call"] == newer), None)
-    if by is None or by["kind"] != done["kind"] or not _brings_the_same(by, done):
+    # Settings add up, so a newer call has those of the older one.
+    settings = done["kind"] not in ("load", "unload")
+    same = by is not None and by["kind"] == done["kind"]
+    if by is None or not same or not (settings or by.get("digest") == done.get("digest")):
         other = "" if by is None else f", a {_said(by)} with other parameters"
         if by is not None and by["kind"] != done["kind"]:
             other = f", the {_said(by)}"
@@ -161,13 +169,7 @@ def _over(answer: Json, number: int) -> tuple[int, Sequence[Json]]:
             f"the {_said(done)} was overtaken by call {newer}{other}",
             next_step="`tarn models wanted` shows what is wanted now; ask again if that is wrong",
         )
-    return _open(answer, newer)
-
-
-def _brings_the_same(newer: Json, older: Json) -> bool:
-    """Say whether *newer* has what *older* asked for; settings are added up, so they have."""
-    settings = older["kind"] not in ("load", "unload")
-    return settings or newer.get("digest") == older.get("digest")
+    return missing_instances(answer, newer)
 
 
 def _said(row: Json) -> str:

@@ -1,16 +1,23 @@
-"""How each request says who asks: by the api token, else by Kerberos where the master wants it."""
+"""Authenticates requests: by the api token, or by Kerberos if the master asks for it."""
 
 import base64
 import binascii
 import hmac
 import json
+import os
 import re
+import shlex
 import threading
 from collections.abc import Generator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
 
+import attrs
 import httpx
 
-from tarn.domain.request_proof import (
+from tarn.errors import ConfigError, TarnError, UnreachableError
+from tarn.plain.credentials import (
     ANSWER_HEADER,
     SCHEME,
     RequestProof,
@@ -18,38 +25,176 @@ from tarn.domain.request_proof import (
     answer_proof,
     proof_key,
 )
-from tarn.errors import UnreachableError
-from tarn.follow.tickets import KerberosTickets, NoTicket, Proof
 
-__all__ = ["RequestSigner"]
+__all__ = ["KerberosTickets", "NoTicket", "Proof", "RequestSigner"]
+
+_SPNEGO = "1.3.6.1.5.5.2"
+NOT_INSTALLED = (
+    "the module gssapi, which finds tickets, is not installed: "
+    "pip install 'tarn-orchestrator[kerberos]'"
+)
+
+
+class NoTicket(TarnError):  # noqa: N818 (a state of affairs)
+    """There is no Kerberos ticket."""
+
+
+@attrs.define
+class Proof:
+    """The client's half of a mutual proof, for one request."""
+
+    token: bytes = attrs.field(repr=False)
+    _context: Any = attrs.field(repr=False)
+
+    def confirmed(self, answer: bytes) -> bool:
+        """Return whether *answer*, the server's half, proves that it has the server's key."""
+        gssapi = _gssapi()
+        try:
+            self._context.step(answer)
+            return bool(self._context.complete)
+        except gssapi.exceptions.GSSError:
+            return False
+
+
+@attrs.frozen
+class KerberosTickets:
+    """Kerberos tickets: the user's own, or those of a keytab's principal. Any thread may use it.
+
+    Tickets of a keytab are kept only in the memory of this process, and renewed by the library: no
+    `kinit` is needed.
+    """
+
+    keytab: Path | None = None
+    principal: str = ""
+    """The principal in the keytab; empty for the first one."""
+    _cache: str = attrs.field(init=False, repr=False, eq=False)
+
+    @_cache.default
+    def _own_cache(self) -> str:
+        return f"MEMORY:tarn-{os.getpid()}-{id(self)}"
+
+    @property
+    def step(self) -> str:
+        """What a person can do if there is no ticket."""
+        if self.keytab is None:
+            return "run `kinit`"
+        return f"check it with `{shlex.join(['klist', '-kt', str(self.keytab)])}` and `kinit -kt`"
+
+    def check(self) -> None:
+        """Check the keytab, if there is one; asks the KDC.
+
+        Raises:
+            ConfigError: It cannot be read, has no such key, or the KDC refuses it.
+        """
+        if self.keytab is None:
+            return
+        where = f"--keytab {self.keytab}"
+        try:
+            with self.keytab.open("rb"):
+                pass
+        except OSError as error:
+            raise ConfigError(
+                f"the keytab cannot be read ({error.strerror})",
+                code="TARN-3761",
+                where=where,
+                right="It must be readable by this user and nobody else, mode 0600.",
+            ) from error
+        try:
+            self._credentials(_gssapi())
+        except NoTicket as error:
+            raise ConfigError(
+                f"Kerberos gives no ticket for it: {error.found}",
+                code="TARN-3765",
+                where=where,
+                next_step=f"{self.step[0].upper()}{self.step[1:]}.",
+            ) from error
+
+    def prove(self, host: str) -> Proof:
+        """Return a proof for the web server on *host*; may ask the KDC.
+
+        Raises:
+            NoTicket: There is none.
+        """
+        gssapi = _gssapi()
+        try:
+            context = gssapi.SecurityContext(
+                name=gssapi.Name(f"HTTP@{host}", gssapi.NameType.hostbased_service),
+                creds=self._credentials(gssapi),
+                mech=gssapi.OID.from_int_seq(_SPNEGO),
+                flags=[gssapi.RequirementFlag.mutual_authentication],
+                usage="initiate",
+            )
+            token = context.step()
+        except gssapi.exceptions.GSSError as error:
+            raise NoTicket(_words(error)) from error
+        if not token:
+            raise NoTicket("Kerberos gave nothing to send")
+        return Proof(token, context)
+
+    def _credentials(self, gssapi: ModuleType) -> Any:
+        """Return the credentials of the keytab; None for the user's own cache."""
+        if self.keytab is None:
+            return None
+        kinds = gssapi.NameType
+        name = gssapi.Name(self.principal, kinds.kerberos_principal) if self.principal else None
+        try:
+            return gssapi.Credentials(
+                name=name,
+                usage="initiate",
+                store={"client_keytab": f"FILE:{self.keytab}", "ccache": self._cache},
+            )
+        except gssapi.exceptions.GSSError as error:
+            raise NoTicket(_words(error)) from error
+
+
+def _gssapi() -> ModuleType:
+    """Import gssapi.
+
+    Raises:
+        NoTicket: It is not installed, or Kerberos's own library is not.
+    """
+    try:
+        import gssapi  # noqa: PLC0415 (an extra, which takes 40 ms to import)
+        import gssapi.exceptions  # noqa: PLC0415
+    except (ImportError, OSError) as error:
+        raise NoTicket(f"{NOT_INSTALLED} ({error})") from error
+    module: ModuleType = gssapi
+    return module
+
+
+def _words(error: Exception) -> str:
+    # The library's text names services and files, and never keys.
+    said = " ".join(str(error).split())
+    minor = said.rpartition("Minor code")[2]
+    return (minor.partition(":")[2].strip() if minor and minor != said else said)[:300]
+
 
 _NEGOTIATE = "negotiate"
 _NONCE = re.compile(rf'{SCHEME} nonce="([A-Za-z0-9_-]{{1,128}})"', re.IGNORECASE)
 WANTS_TLS = "TARN-3728"
 TOO_MANY_REQUESTS = httpx.codes.TOO_MANY_REQUESTS
+# What a master may answer before it authenticates a request, and so without a proof of itself.
 _BEFORE_WHO = frozenset({400, 401, 414, 421, TOO_MANY_REQUESTS, 431})
-"""What a master may answer before it looks at who asks."""
+# The route for getting a nonce: its challenge needs no right.
 _HELLO = "/api/v1/me"
-"""A route where everybody learns what proves who asks."""
 
 
 class RequestSigner(httpx.Auth):
-    """Proves to the master who asks, and to the client who answers: by the api token, or a ticket.
+    """Mutual authentication with a master, by the api token or a Kerberos ticket. Thread-safe.
 
-    The api token is sent only over HTTPS, to a master that its certificate has proven. Over plain
-    HTTP both sides prove by signatures that they hold it (`tarn.domain.request_proof`): that takes
-    one more round for each client, not for each request.
+    The api token is sent only over HTTPS, to a master with a trusted certificate. Over plain HTTP
+    both sides prove by signatures that they have it (`tarn.plain.credentials`), which takes one
+    more round trip for each client, not for each request.
 
-    Without a token, a master that answers 401 and names ``Negotiate`` gets a proof for its host
-    (SPNEGO, RFC 4559), and from then on each request brings one at once, which saves a second
-    round. As in Hadoop, this is done over plain HTTP, too: what is sent is good for this server,
-    once. A proof goes to the host of the URL and nowhere else, and who answers it must prove to be
-    that host. Thread-safe.
+    Without a token, a master that answers 401 with ``Negotiate`` gets a proof for its host (SPNEGO,
+    RFC 4559), over plain HTTP too, as in Hadoop: a proof is valid for this server, once. Later
+    requests have a proof at once, which saves a round trip. A proof is sent only to the host of the
+    URL, and the answer must prove that host.
 
     Args:
-        url: The master's.
-        api_token: None: there is none.
-        tickets: Whose.
+        url: The master's base URL.
+        api_token: None if there is none.
+        tickets: The Kerberos tickets to use without an api token.
     """
 
     requires_request_body = True
@@ -60,17 +205,16 @@ class RequestSigner(httpx.Auth):
         self._key = b"" if api_token is None else proof_key(api_token.encode())
         self._lock = threading.Lock()
         self._nonce, self._count = "", 0
+        # Set once the master has asked for a ticket.
         self._asked = threading.Event()
-        """Set once the master wanted a proof."""
+        # Why the last request had no ticket although one was wanted; else empty.
         self.lack = ""
-        """Why the last request that was to bring a proof brought none; empty: it did, or none was
-        wanted."""
 
     def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
-        """Send *request* with what proves who asks; a second time where that was wanted first.
+        """Send *request* with a proof, a second time if the master asks for one first.
 
         Raises:
-            UnreachableError: TARN-3703, TARN-3768: whoever answers did not prove to be the master.
+            UnreachableError: The server did not prove to be the master (TARN-3703, TARN-3768).
         """
         if self._api_token and request.url.scheme == "https":
             request.headers["X-TARN-Token"] = self._api_token
@@ -79,7 +223,7 @@ class RequestSigner(httpx.Auth):
         if self._api_token:
             yield from self._signed(request)
             return
-        # who was let in by a cookie (Hadoop's proxy) needs no other proof while that holds
+        # With the cookie of Hadoop's proxy no ticket is needed while it is valid.
         at_once = self._asked.is_set() and "cookie" not in request.headers
         proof = self._add(request) if at_once else None
         response = yield request
@@ -87,13 +231,13 @@ class RequestSigner(httpx.Auth):
             self._asked.set()
             proof = self._add(request)
             if proof is None:
-                return  # the answer stands, and `lack` says more
+                return  # the 401 is the result, and `lack` says why
             response = yield request
-        if proof is not None and response.is_success:  # a refusal is nothing to be deceived by
+        if proof is not None and response.is_success:  # a forged refusal would deceive nobody
             self._confirm(proof, response)
 
     def _signed(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
-        """Send *request* signed; once more where the master does not know our nonce any more."""
+        """Send *request* signed, a second time if the master does not know the nonce."""
         if not self._nonce:
             url = f"{self._url}{_HELLO}"
             headers = {"Authorization": SCHEME}
@@ -114,7 +258,7 @@ class RequestSigner(httpx.Auth):
             raise self._stranger(asks=True)
 
     def _begin(self, response: httpx.Response) -> bool:
-        """Take up the nonce that *response* brings; say whether it brings one."""
+        """Use the nonce in *response*; return whether there is one."""
         challenges = response.headers.get_list("www-authenticate")
         found = next(filter(None, map(_NONCE.search, challenges)), None)
         if response.status_code != httpx.codes.UNAUTHORIZED or found is None:
@@ -138,9 +282,9 @@ class RequestSigner(httpx.Auth):
         return proof
 
     def _unproven(self, response: httpx.Response) -> UnreachableError:
-        """Return what to say of who was asked for a nonce, and gave none.
+        """Return the error for a server that gave no nonce.
 
-        Nothing of what it says is believed, but that another one may be asked.
+        Nothing in its answer is trusted, except that it may be overloaded or want HTTPS.
         """
         if response.is_server_error or response.status_code == TOO_MANY_REQUESTS:
             return UnreachableError(
@@ -159,7 +303,7 @@ class RequestSigner(httpx.Auth):
         return self._stranger(asks=not response.is_success)
 
     def _stranger(self, *, asks: bool) -> UnreachableError:
-        """Return what to say of who answers and does not hold the token; *asks*: for a proof."""
+        """Return the error for a server without the token; *asks*: it wants a proof."""
         step = (
             "Another program may have taken the port of a master that ended; `ss -ltnp` on that "
             "machine shows whose it is. A master of an older TARN cannot prove its identity: "
@@ -209,7 +353,7 @@ def _wants_tls(response: httpx.Response) -> bool:
 
 
 def _says_something(response: httpx.Response) -> bool:
-    """Say whether *response* is one that a master gives to those whom it knows."""
+    """Return whether a master sends *response* only after authentication."""
     return not response.is_server_error and response.status_code not in _BEFORE_WHO
 
 
@@ -217,7 +361,7 @@ def _host(url: str) -> str:
     try:
         return httpx.URL(url).host
     except (httpx.InvalidURL, TypeError):
-        return ""  # whoever sends something there says so
+        return ""  # sending a request raises an error about it
 
 
 def _wants_proof(response: httpx.Response) -> bool:
@@ -227,7 +371,7 @@ def _wants_proof(response: httpx.Response) -> bool:
 
 
 def _answered(response: httpx.Response) -> bytes | None:
-    """Return the other half of the proof; None: there is none, or it cannot be read."""
+    """Return the server's half of the proof; None if it is missing or not valid."""
     for value in _challenges(response):
         scheme, _, words = value.partition(" ")
         if scheme.lower() == _NEGOTIATE and words:
@@ -239,7 +383,7 @@ def _answered(response: httpx.Response) -> bytes | None:
 
 
 def _challenges(response: httpx.Response) -> list[str]:
-    """Return each challenge, however many stand in one header."""
+    """Return each challenge; one header may have several."""
     return [
         part.strip()
         for value in response.headers.get_list("www-authenticate")

@@ -1,1 +1,1 @@
-"""The master's HTTP API: `create_app(Sources(...))` served by a `HttpServer`."""
+"""The master's HTTP API: `Application(Sources(...))` served by a `HttpServer`."""

@@ -1,8 +1,13 @@
-"""Answers: JSON, plain text, and errors in one shape."""
+"""Answers in JSON, text and errors, as the client asked; and the body of a write."""
 
+import asyncio
+import hashlib
+import hmac
+import json
 import re
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 
+from starlette.requests import Request
 from starlette.responses import Response
 
 from tarn.errors import (
@@ -16,17 +21,25 @@ from tarn.errors import (
     TimedOutError,
     UnreachableError,
 )
+from tarn.http.commands import wrong
 from tarn.http.render import encode
+from tarn.http.request import identity_of
 
 __all__ = [
+    "Endpoints",
     "RejectedError",
+    "body_of",
     "error_answer",
     "json_answer",
+    "json_object",
+    "raw_body",
     "text_answer",
     "wants_json",
     "wants_openmetrics",
 ]
 
+# The endpoint of each route, by path; `tarn.http.admission.ACTIONS` has its methods and its right.
+Endpoints = Mapping[str, Callable[[Request], Awaitable[Response]]]
 JSON = "application/json"
 TEXT = "text/plain; charset=utf-8"
 
@@ -43,7 +56,7 @@ _STATUS: tuple[tuple[type[TarnError], int], ...] = (
 
 
 class RejectedError(Exception):
-    """A request that HTTP itself has a status for: *status*, and the error to show."""
+    """A request that is answered with *status* and *error*."""
 
     def __init__(
         self, status: int, error: TarnError, headers: Mapping[str, str] | None = None
@@ -55,13 +68,13 @@ class RejectedError(Exception):
 def json_answer(
     body: bytes | object, status: int = 200, headers: Mapping[str, str] | None = None
 ) -> Response:
-    """Return *body* (bytes: JSON already) as an answer."""
+    """Return *body* as an answer; bytes must be JSON already."""
     content = body if isinstance(body, bytes) else (encode(body) + "\n").encode()
     return Response(content, status, headers, JSON)
 
 
 def text_answer(text: str | bytes, status: int = 200) -> Response:
-    """Return *text* as UTF-8; the length is that of the bytes."""
+    """Return *text* as an answer in UTF-8."""
     content = text if isinstance(text, bytes) else text.encode("utf-8", "replace")
     return Response(content, status, media_type=TEXT)
 
@@ -96,7 +109,7 @@ _QUALITY = re.compile(r";\s*q\s*=\s*([^;\s]*)")
 
 
 def wants_json(accept: str) -> bool:
-    """Say whether an ``Accept`` header asks for JSON, and for nothing textual before it."""
+    """Return whether an ``Accept`` header prefers JSON to text."""
     best, answer = 0.0, False
     for part in accept.lower().split(","):
         kind = part.split(";")[0].strip()
@@ -107,7 +120,7 @@ def wants_json(accept: str) -> bool:
 
 
 def wants_openmetrics(accept: str) -> bool:
-    """Say whether an ``Accept`` header asks for OpenMetrics rather than for Prometheus' text."""
+    """Return whether an ``Accept`` header prefers OpenMetrics to Prometheus' text."""
     best: dict[str, float] = {}
     for part in accept.lower().split(","):
         kind = part.split(";")[0].strip()
@@ -124,3 +137,78 @@ def _weight(part: str) -> float:
         return float(match[1])
     except ValueError:
         return 0.0
+
+
+LARGEST_BODY = 256 * 1024
+BODY_WITHIN_S = 10.0
+
+
+async def body_of(request: Request) -> Mapping[str, object]:
+    """Return the JSON object in the body; an empty body is an empty object.
+
+    Raises:
+        RejectedError: It is too large or late, not declared as JSON, or not what was signed.
+        ConfigError: It is not a JSON object.
+    """
+    raw = await raw_body(request)
+    if not raw.strip():
+        return {}
+    kind = request.headers.get("content-type", "").split(";")[0].strip().lower()
+    if kind != JSON:
+        found = f"Content-Type = '{kind[:60]}'" if kind else "Content-Type is missing"
+        raise RejectedError(415, ConfigError(found, right=f"Expected {JSON}"))
+    return json_object(raw)
+
+
+def json_object(raw: bytes) -> Mapping[str, object]:
+    """Return the JSON object in *raw*; of blanks only it is an empty object.
+
+    Raises:
+        ConfigError: It is not a JSON object.
+    """
+    if not raw.strip():
+        return {}
+    try:
+        body = json.loads(raw)
+    except (ValueError, RecursionError) as error:
+        raise wrong("body", "is not JSON", "a JSON object in UTF-8") from error
+    if not isinstance(body, dict):
+        raise wrong("body", "is not an object", "a JSON object")
+    return body
+
+
+async def raw_body(request: Request) -> bytes:
+    """Return the bytes of the body.
+
+    Raises:
+        RejectedError: It is too large or late, or not what was signed.
+    """
+    raw = await _read(request)
+    signed = identity_of(request.scope).digest
+    if signed is not None and not hmac.compare_digest(hashlib.sha256(raw).hexdigest(), signed):
+        error = ConfigError("is not the body that was signed", code="TARN-2002", where="body")
+        raise RejectedError(401, error)
+    return raw
+
+
+async def _read(request: Request) -> bytes:
+    declared = request.headers.get("content-length", "0")
+    if declared.isdecimal() and int(declared[:12]) > LARGEST_BODY:
+        raise _too_large()
+    parts, size = [], 0
+    try:
+        async with asyncio.timeout(BODY_WITHIN_S):
+            async for part in request.stream():
+                parts.append(part)
+                size += len(part)
+                if size > LARGEST_BODY:
+                    raise _too_large()
+    except TimeoutError as error:
+        late: TarnError = TimedOutError(f"the body did not arrive within {BODY_WITHIN_S:g} s")
+        raise RejectedError(408, late, {"Connection": "close"}) from error
+    return b"".join(parts)
+
+
+def _too_large() -> RejectedError:
+    error = wrong("body", "is too large", f"at most {LARGEST_BODY // 1024} KiB")
+    return RejectedError(413, error, {"Connection": "close"})

@@ -7,44 +7,48 @@ from concurrent.futures import Future
 
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
-from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from tarn.control.snapshot import Snapshot
-from tarn.domain import Command, Done, Principal
+from tarn.domain import Command, Done
 from tarn.domain.access import FOLLOW
 from tarn.domain.command import ControlRequest
+from tarn.domain.events import event_fields
 from tarn.errors import (
     ConfigError,
     NotAuthorizedError,
+    NotFoundError,
     ProviderError,
     RefusedError,
     TimedOutError,
 )
-from tarn.http.answers import RejectedError, error_answer, json_answer
-from tarn.http.body import body_of
-from tarn.http.commands import VERBS, acknowledge, command, demand, revision
-from tarn.http.control import asked_number, control_json
+from tarn.http.answers import Endpoints, RejectedError, body_of, error_answer, json_answer
+from tarn.http.commands import VERBS, acknowledge, command, demand, revision, wrong
 from tarn.http.feed import Feed, StreamPlaces, decision_changes, event_changes, fleet_changes
 from tarn.http.render import (
+    authorizer_issues,
     authorizer_json,
-    authorizer_warnings,
     decision_json,
-    event_json,
+    issues_json,
     limits_json,
     render_instances_json,
     render_status,
     stopped,
 )
-from tarn.http.request_id import requester_of
-from tarn.http.rights import CachedVisibility, Rights, principal_of
-from tarn.http.scaling import scaling_json
-from tarn.http.sources import Sources
+from tarn.http.render_details import asked_number, control_json, models_json, scaling_json, sd_json
+from tarn.http.request import principal_of, requester_of
+from tarn.http.rights import CachedVisibility, Rights, Sources
 from tarn.http.visibility import VisibilityFilter
+from tarn.plain.credentials import load_balancer_token
+from tarn.read.snapshot import Snapshot
 
 __all__ = ["ApiRoutes"]
 
 ANSWER_WITHIN_S = 5.0
+USUAL_LINES = 200
+MOST_LINES = 2000
+LONGEST_NUMBER = 9
+# Characters of an instance's id; a real one has at most half as many.
+LONGEST_ID = 128
 
 
 class ApiRoutes:
@@ -52,8 +56,8 @@ class ApiRoutes:
 
     Args:
         sources: The master.
-        rights: Who sees which models.
-        answer_within_s: How long the control thread may take to answer a command.
+        rights: Decides who sees which models.
+        answer_within_s: Seconds within which the control thread must answer a command.
     """
 
     def __init__(
@@ -68,20 +72,24 @@ class ApiRoutes:
         self._fleet = Feed(board, fleet_changes)
         self._places = StreamPlaces()
 
-    def routes(self) -> list[Route]:
-        """Return the routes; a wrong method is answered 405 with ``Allow``."""
-        return [
-            Route("/api/v1/status", self.status),
-            Route("/api/v1/instances", self.instances),
-            Route("/api/v1/events", self.events),
-            Route("/api/v1/decisions", self.decisions),
-            Route("/api/v1/scaling", self.scaling),
-            Route("/api/v1/control", self.control),
-            Route("/api/v1/stream", self.stream),
-            *(Route(f"/api/v1/{verb}", self.put, methods=["PUT"], name=verb) for verb in VERBS),
-            Route("/api/v1/followers/{name}", self.follower, methods=["PUT"]),
-            Route("/api/v1/demand", self.demand, methods=["PUT"]),
-        ]
+    def routes(self) -> Endpoints:
+        """Return what answers each path."""
+        return {
+            "/api/v1/status": self.status,
+            "/api/v1/instances": self.instances,
+            "/api/v1/events": self.events,
+            "/api/v1/decisions": self.decisions,
+            "/api/v1/scaling": self.scaling,
+            "/api/v1/control": self.control,
+            "/api/v1/stream": self.stream,
+            "/api/v1/models": self.models,
+            "/api/v1/sd": self.sd,
+            "/api/v1/logs": self.logs,
+            "/api/v1/load-balancer": self.load_balancer,
+            **{f"/api/v1/{verb}": self.put for verb in VERBS},
+            "/api/v1/followers/{name}": self.follower,
+            "/api/v1/demand": self.demand,
+        }
 
     def fold(self, snapshot: Snapshot) -> None:
         """Take in a newer snapshot. Event loop only."""
@@ -94,18 +102,16 @@ class ApiRoutes:
             feed.close()
 
     async def status(self, request: Request) -> Response:
-        """Answer the status; the ``ETag`` is what ``If-Match`` of a PUT may name."""
+        """Answer the status; its ``ETag`` is for the ``If-Match`` of a PUT."""
         now = self._sources.board.current
         hidden = await self._hidden(request, now)
         now_s, readiness = self._sources.clock.now_s(), self._sources.readiness()
         stale, hides = self._rights.stale_for(principal_of(request)), bool(hidden)
+        silent = tuple(stopped(self._sources.silent_s()))
+        asked = tuple(authorizer_issues(readiness, stale=stale))
         more = {
             "authorizer": authorizer_json(readiness, stale=stale, hides=hides),
-            "warnings": [
-                *stopped(self._sources.silent_s()),
-                *now.warnings,
-                *authorizer_warnings(readiness, stale=stale),
-            ],
+            **issues_json((*silent, *now.issues, *asked), hidden),
         }
         body = render_status(now, now_s, hidden, **more)
         return json_answer(body, headers={"ETag": f'"{now.spec_revision}"'})
@@ -117,17 +123,17 @@ class ApiRoutes:
         return json_answer(render_instances_json(now, self._sources.clock.now_s(), hidden))
 
     async def events(self, request: Request) -> Response:
-        """Answer the events that are kept, or a stream of them."""
+        """Answer the kept events, or a stream of them."""
         if _streaming(request):
             return await self._stream(request, self._events)
         feed = self._events
         now, last_id = feed.snapshot, feed.last_id
         hidden = await self._hidden(request, now)
-        rows = [hidden.row(event_json(event, now.name)) for event in now.events]
+        rows = [hidden.row(event_fields(event, now.name)) for event in now.events]
         return json_answer({"last_id": last_id, "events": rows})
 
     async def decisions(self, request: Request) -> Response:
-        """Answer the decisions that are kept, or a stream of them."""
+        """Answer the kept decisions, or a stream of them."""
         if _streaming(request):
             return await self._stream(request, self._decisions)
         feed = self._decisions
@@ -137,20 +143,47 @@ class ApiRoutes:
         return json_answer({"last_id": last_id, "decisions": rows})
 
     async def scaling(self, request: Request) -> Response:
-        """Answer what the size is and why, what comes next, and by which signals."""
+        """Answer the size and its reason, what comes next, and the signals."""
         now = self._sources.board.current
         hidden = await self._hidden(request, now)
         return json_answer(hidden.head(scaling_json(now, self._sources.clock.now_s())))
 
     async def control(self, request: Request) -> Response:
-        """Answer which control calls are wanted, and who has had each."""
+        """Answer the wanted control calls, and which instances carried out each."""
         now = self._sources.board.current
         hidden = await self._hidden(request, now)
         number = asked_number(request.query_params.get("call"))
         return json_answer(hidden.head(control_json(now, number)))
 
+    async def models(self, request: Request) -> Response:
+        """Answer a row for each model that the principal may list."""
+        now = self._sources.board.current
+        hidden = await self._hidden(request, now)
+        return json_answer(hidden.row({"models": list(models_json(now))}))
+
+    async def sd(self, _request: Request) -> Response:
+        """Answer the targets of Triton's metrics for Prometheus' HTTP service discovery."""
+        return json_answer(list(sd_json(self._sources.board.current)))
+
+    async def logs(self, request: Request) -> Response:
+        """Answer the end of the log of ``instance``, by default of the master."""
+        instance_id = request.query_params.get("instance", "")
+        if len(instance_id) > LONGEST_ID:
+            found = f"instance has {len(instance_id)} characters"
+            right = "the id of an instance, as `tarn status` shows it"
+            raise wrong("/api/v1/logs", found, right)
+        lines = _lines(request.query_params.get("lines", ""))
+        reader = self._sources.logs
+        if reader is None:
+            raise NotFoundError("no logs are kept here", where="/api/v1/logs")
+        hidden = await self._hidden(request, self._sources.board.current)
+        tail = await reader.tail(instance_id, lines, hidden)
+        return json_answer(
+            {"instance": instance_id, "lines": list(tail.lines), "truncated": tail.truncated}
+        )
+
     async def stream(self, request: Request) -> Response:
-        """Stream ``instances`` (the whole view) and ``status`` as they change, for followers."""
+        """Stream the view (``instances``) and ``status`` to followers as they change."""
         if _streaming(request):
             return await self._stream(request, self._fleet)
         right = "Expected Accept: text/event-stream"
@@ -158,19 +191,13 @@ class ApiRoutes:
         raise RejectedError(406, error)
 
     async def put(self, request: Request) -> Response:
-        """Hand a person's command to the control thread, and answer what it said."""
+        """Pass a command to the control thread, and answer its result."""
         verb = request.url.path.rpartition("/")[2]
         asked = command(verb, await body_of(request))
-        if isinstance(asked, ControlRequest) and asked.brings_code:
-            self._refuse_strangers(principal_of(request))
-        return await self._obey(request, asked)
-
-    def _refuse_strangers(self, principal: Principal) -> None:
-        """Refuse code of somebody's own to whom only an authorizer lets change the fleet.
-
-        It would run as the owner of the cluster.
-        """
-        if not self._rights.stands(principal):
+        principal = principal_of(request)
+        brings_code = isinstance(asked, ControlRequest) and asked.brings_code
+        # The code would run as the owner of the cluster, so an authorizer's verdict is not enough.
+        if brings_code and not self._rights.stands(principal):
             raise NotAuthorizedError(
                 principal.user,
                 "load a model with parameters",
@@ -178,16 +205,26 @@ class ApiRoutes:
                 "the owner, those in `admins`, and holders of the api token may send them; "
                 "without parameters the model is loaded as it is in the repository",
             )
+        return await self._obey(request, asked)
 
     async def follower(self, request: Request) -> Response:
-        """Hand a follower's word to the control thread."""
+        """Pass a follower's acknowledgement to the control thread."""
         name = request.path_params["name"]
-        word = acknowledge(name, await body_of(request), self._sources.clock.at())
-        return await self._obey(request, word)
+        applied = acknowledge(name, await body_of(request), self._sources.clock.at())
+        return await self._obey(request, applied)
 
     async def demand(self, request: Request) -> Response:
-        """Tell the control thread that requests wait somewhere for an instance."""
+        """Tell the control thread that requests wait for an instance."""
         return await self._obey(request, demand(await body_of(request)))
+
+    async def load_balancer(self, request: Request) -> Response:
+        """Answer what a load balancer needs to send Triton's management requests here."""
+        token = load_balancer_token(self._sources.api_token).decode()
+        listener, port, lack = self._sources.grpc, 0, "it was not asked for"
+        if request.query_params.get("grpc") == "true":
+            port = 0 if listener is None else await listener.port()
+            lack = "it has no service for gRPC" if listener is None else listener.lack
+        return json_answer({"token": token, "grpc_port": port, "grpc_lack": lack})
 
     async def _hidden(self, request: Request, now: Snapshot) -> VisibilityFilter:
         return await self._rights.hidden(principal_of(request), now)
@@ -195,7 +232,7 @@ class ApiRoutes:
     async def _obey(self, request: Request, asked: Command) -> Response:
         if_match = revision(request.headers.get("if-match"))
         try:
-            done = await self._answer(
+            done = await self.settled(
                 self._sources.inbox.ask(asked, if_match, requester_of(request))
             )
         except RefusedError as error:
@@ -209,8 +246,10 @@ class ApiRoutes:
             headers={"ETag": f'"{done.spec_revision}"'},
         )
 
-    async def _answer(self, future: "Future[Done]") -> Done:
-        """Wait for the control thread; its future is never cancelled under its hands."""
+    async def settled(self, future: "Future[Done]") -> Done:
+        """Wait for the result of the control thread."""
+        # `asyncio.wrap_future` would cancel the future at the deadline, while the control thread
+        # may be about to set its result.
         loop, settled = asyncio.get_running_loop(), asyncio.Event()
 
         def tell(_future: "Future[Done]") -> None:
@@ -232,6 +271,7 @@ class ApiRoutes:
     async def _stream(self, request: Request, feed: Feed) -> Response:
         principal = principal_of(request)
         full = self._places.take(principal, follows=False)
+        # The right to follow is looked up only for a principal whose share as a viewer is used up.
         if full and (await self._rights.on_fleet(principal, FOLLOW)).allowed:
             full = self._places.take(principal, follows=True)
         if full:
@@ -242,10 +282,10 @@ class ApiRoutes:
 
 
 class _Stream(StreamingResponse):
-    """A stream that ends with its answer, not whenever the garbage is collected."""
+    """A stream that is closed with its answer, not when the garbage is collected."""
 
     def __init__(self, texts: AsyncGenerator[str, None], ended: Callable[[], None]) -> None:
-        headers = {"X-Accel-Buffering": "no"}
+        headers = {"X-Accel-Buffering": "no"}  # nginx would collect the stream
         super().__init__(texts, headers=headers, media_type="text/event-stream")
         self._texts, self._ended = texts, ended
 
@@ -260,3 +300,17 @@ class _Stream(StreamingResponse):
 def _streaming(request: Request) -> bool:
     accepted = request.headers.get("accept", "").lower()
     return request.method == "GET" and "text/event-stream" in accepted
+
+
+def _lines(text: str) -> int:
+    if not text:
+        return USUAL_LINES
+    number = text.isascii() and text.isdecimal() and len(text) <= LONGEST_NUMBER
+    if number and 1 <= int(text) <= MOST_LINES:
+        return int(text)
+    raise ConfigError(
+        f"lines = '{text[:20]}'",
+        code="TARN-3810",
+        where="/api/v1/logs",
+        right=f"Expected a number from 1 to {MOST_LINES}",
+    )

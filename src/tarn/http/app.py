@@ -1,9 +1,11 @@
-"""The application: who may come in, then the pages and the API."""
+"""The ASGI application: admission, then the pages and the API."""
 
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Mapping
+import re
+import secrets
+from collections.abc import AsyncIterator, Iterable, Mapping
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -12,30 +14,36 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
-from tarn.control.snapshot import Snapshot
 from tarn.errors import NotFoundError, TarnError
-from tarn.http.admission import Admission
+from tarn.http.admission import ACTIONS, Admission
 from tarn.http.answers import TEXT, RejectedError, error_answer, wants_json
 from tarn.http.api import ApiRoutes
+from tarn.http.authenticator import Authenticator
 from tarn.http.authorize import Authorize
-from tarn.http.csrf import Csrf
 from tarn.http.dashboard import Dashboard, read_page
 from tarn.http.history import PastPages
-from tarn.http.identity import Authenticator
-from tarn.http.logs import LogRoutes
-from tarn.http.model_routes import ModelRoutes
+from tarn.http.issued_tokens import Csrf, Sessions
+from tarn.http.one_triton import OneTriton, shaped
 from tarn.http.pages import PageRoutes
-from tarn.http.request_id import HEADER, log_request, request_id_of
-from tarn.http.rights import Rights
-from tarn.http.sessions import Sessions
+from tarn.http.request import IDENTITY, identity_of
+from tarn.http.rights import Rights, Sources
 from tarn.http.sign_in import SignIn
-from tarn.http.sources import Sources
 from tarn.log import request_id, within
+from tarn.read.snapshot import Snapshot
 
-__all__ = ["Application", "create_app"]
+__all__ = ["Application"]
 
 _LOG = logging.getLogger(__name__)
 
+HEADER = "X-Request-Id"
+_NAME = HEADER.lower().encode()
+_ID = re.compile(rb"[A-Za-z0-9][A-Za-z0-9._:-]{7,63}")
+_REQUESTS = logging.getLogger("tarn.http.requests")
+# Each follower and load balancer sends these every second or so: a line for each is noise.
+_OFTEN = ("/api/v1/followers/", "/api/v1/demand")
+_FAILED = 500
+# On every answer: it is not cached, framed, run, or taken for another type. An answer that sets
+# one of them itself (the dashboard its policy) keeps its own.
 SAFE_HEADERS = (
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),
@@ -44,26 +52,18 @@ SAFE_HEADERS = (
     (b"cross-origin-resource-policy", b"same-origin"),
     (
         b"content-security-policy",
-        # the page at / names its base where a proxy shows it under another path
+        # the page at / has a <base> if a proxy shows it under another path
         b"default-src 'none'; base-uri 'self'; form-action 'none'; frame-ancestors 'none'",
     ),
 )
-"""On every answer: nothing of it is kept, framed, run, or taken for another type. An answer that
-brings one of them itself (the dashboard its policy) keeps its own."""
+# For a part of an answer: by then 64 KiB and the buffers of the kernel are full.
 TAKEN_WITHIN_S = 30.0
-"""For a part of an answer, behind which 64 KiB and the system's own buffers are full."""
-
-
-def create_app(sources: Sources) -> "Application":
-    """Return the ASGI application of one master."""
-    return Application(sources)
 
 
 class Application:
-    """Asks its `Admission` about every request before any route sees it.
+    """Serves the HTTP API of a master.
 
-    A route that does not stand in the table of actions is closed. The text of ``/instances`` is
-    answered here, before the router: it is asked the most.
+    Its `Admission` decides about every request first. A route that is not in `ACTIONS` is closed.
     """
 
     def __init__(self, sources: Sources) -> None:
@@ -76,17 +76,22 @@ class Application:
         identity = Authenticator(token, sources.proxy, sources.proofs, sessions, sources.hosts)
         self._admission = Admission(sources, rights, identity, csrf)
         self._api = ApiRoutes(sources, rights)
+        self._one_triton = OneTriton(sources, rights, self._api.settled)
         self._loop: asyncio.AbstractEventLoop | None = None
+        parts = (
+            PageRoutes(sources, rights),
+            Dashboard(read_page(only_sessions=sources.only_sessions)),
+            PastPages(sources, rights),
+            Authorize(rights, sources.groups),
+            self._api,
+            self._one_triton,
+            SignIn(sources, rights, sessions, csrf),
+        )
+        endpoints = {path: one for part in parts for path, one in part.routes().items()}
         self._routes = Starlette(
             routes=[
-                *PageRoutes(sources, rights).routes(),
-                *Dashboard(read_page(only_sessions=sources.only_sessions)).routes(),
-                *PastPages(sources, rights).routes(),
-                *Authorize(rights, sources.groups).routes(),
-                *self._api.routes(),
-                *SignIn(sources, rights, sessions, csrf).routes(),
-                *LogRoutes(sources, rights).routes(),
-                *ModelRoutes(sources, rights).routes(),
+                Route(path, endpoint, methods=[*ACTIONS[path].methods])
+                for path, endpoint in endpoints.items()
             ],
             lifespan=self._follow,
             exception_handlers={
@@ -96,12 +101,12 @@ class Application:
                 Exception: _bug,
             },
         )
-        # a redirect would be told by the Host that somebody sent
+        # Its redirect would lead to the Host that the client sent.
         self._routes.router.redirect_slashes = False
 
     @property
     def routes(self) -> tuple[Route, ...]:
-        """Return every route there is."""
+        """Return every route."""
         return tuple(one for one in self._routes.routes if isinstance(one, Route))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -111,34 +116,35 @@ class Application:
         elif scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1008})
         else:
-            await self._numbered(_without_slash(scope), receive, send)
+            path = scope["path"]
+            # The same page with a slash at its end. A redirect would lead to the ``Host`` that the
+            # client sent, and out of a proxy's prefix.
+            if len(path) > 1 and path[-1] == "/" and path[-2] != "/":
+                scope = {**scope, "path": path[:-1]}
+            number, began_s = request_id_of(scope["headers"]), self._sources.clock.now_s()
+            safe = _Safe(send, number)
+            with within(number):  # every log record of this request carries its id
+                try:
+                    await self._guarded(scope, receive, safe)
+                finally:
+                    log_request(scope, safe.status, self._sources.clock.now_s() - began_s)
 
     def close(self) -> None:
         """End every stream; any thread, idempotent."""
         if self._loop is not None:
             with contextlib.suppress(RuntimeError):  # the loop has ended already
-                self._loop.call_soon_threadsafe(self._api.close)
-
-    async def _numbered(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer under an id of its own; whatever is logged meanwhile carries it."""
-        number, began_s = request_id_of(scope["headers"]), self._sources.clock.now_s()
-        safe = _Safe(send, number)
-        with within(number):
-            try:
-                await self._guarded(scope, receive, safe)
-            finally:
-                log_request(scope, safe.status, self._sources.clock.now_s() - began_s)
+                self._loop.call_soon_threadsafe(self._end)
 
     async def _guarded(self, scope: Scope, receive: Receive, send: "_Safe") -> None:
         try:
             refusal = await self._admission.refusal(scope, send.add)
             if refusal is not None:
-                await refusal(scope, receive, send)
+                await shaped(scope["path"], refusal)(scope, receive, send)
             elif not await self._hot(scope, send):
                 await self._routes(scope, receive, send)
         except ClientDisconnect:
             return
-        except TarnError as error:  # who asks could not be looked up
+        except TarnError as error:  # the identity could not be looked up
             if not send.started:
                 await error_answer(error)(scope, receive, send)
         except Exception:  # noqa: BLE001 (a bug in a route: answered without its insides, logged)
@@ -147,6 +153,7 @@ class Application:
                 await _internal()(scope, receive, send)
 
     async def _hot(self, scope: Scope, send: Send) -> bool:
+        """Answer the text of ``/instances``, the most frequent request, without the router."""
         if scope["path"] != "/instances" or scope["method"] != "GET":
             return False
         if any(n == b"accept" and wants_json(v.decode("latin-1")) for n, v in scope["headers"]):
@@ -168,56 +175,54 @@ class Application:
         """Follow the board while the loop runs."""
         self._loop = asyncio.get_running_loop()
         unsubscribe = self._sources.board.subscribe(self._hand_over)
-        self._api.fold(self._sources.board.current)
+        self._fold()
+        listener = self._sources.grpc
+        if listener is not None:
+            listener.bind(self)
         try:
             yield
         finally:
             unsubscribe()
-            self._api.close()
+            self._end()
+            if listener is not None:
+                await listener.close()
+
+    def _fold(self) -> None:
+        self._api.fold(self._sources.board.current)
+        self._one_triton.fold(self._sources.board.current)
+
+    def _end(self) -> None:
+        self._api.close()
+        self._one_triton.close()
 
     def _hand_over(self, _snapshot: Snapshot) -> None:
-        """Let the loop look at the board. Control thread.
-
-        Nothing but the board holds the newest snapshot, so no two threads share anything else here.
-        """
+        """Let the loop look at the board. Control thread."""
         if self._loop is not None:
             with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
-                self._loop.call_soon_threadsafe(self._take_over)
-
-    def _take_over(self) -> None:
-        self._api.fold(self._sources.board.current)
-
-
-def _without_slash(scope: Scope) -> Scope:
-    """Return *scope* with a page's path as the page has it; a slash at its end is no other page.
-
-    A redirect would lead to where the ``Host`` header says, which anybody may have written, and
-    out of a proxy's prefix.
-    """
-    path = scope["path"]
-    one = len(path) > 1 and path[-1] == "/" and path[-2] != "/"
-    return {**scope, "path": path[:-1]} if one else scope
+                # The loop reads the board itself: the two threads share nothing else, and a loop
+                # that is late takes only the newest snapshot.
+                self._loop.call_soon_threadsafe(self._fold)
 
 
 class _Safe:
     """A ``send`` that adds the safe headers, and knows whether an answer began.
 
-    A part of an answer that is not taken in time ends it: who reads nothing holds no stream.
+    It ends an answer whose client does not read, so that no client can hold a stream like that.
     """
 
     def __init__(self, send: Send, number: str) -> None:
         self._send = send
         self._number = (HEADER.lower().encode(), number.encode())
         self._more: tuple[tuple[bytes, bytes], ...] = ()
+        # 0 until the answer begins.
         self.status = 0
-        """0 while no answer began."""
 
     @property
     def started(self) -> bool:
         return self.status > 0
 
     def add(self, headers: Mapping[str, str]) -> None:
-        """Let the answer carry *headers*, too."""
+        """Add *headers* to the answer."""
         self._more = tuple((name.lower().encode(), v.encode()) for name, v in headers.items())
 
     async def __call__(self, message: Message) -> None:
@@ -262,3 +267,30 @@ def _internal() -> Response:
     step = f"Its log says more: search it for {request_id()}"
     error = TarnError("the master failed on this request", next_step=step)
     return error_answer(error, 500)
+
+
+def request_id_of(headers: Iterable[tuple[bytes, bytes]]) -> str:
+    """Return the id in the *headers* of a request, or a new one.
+
+    An id with other characters than letters, digits and ``._:-`` is not taken.
+    """
+    # A proxy in front may have set it, so that its log can be searched for the same id.
+    brought = [value for name, value in headers if name == _NAME]
+    if len(brought) == 1 and _ID.fullmatch(brought[0]):
+        return brought[0].decode("ascii")
+    return secrets.token_hex(8)
+
+
+def log_request(scope: Scope, status: int, took_s: float) -> None:
+    """Log an answered request; writes and failures at level INFO."""
+    path = scope["path"]
+    write = scope["method"] == "PUT" and IDENTITY in scope and not path.startswith(_OFTEN)
+    level = logging.INFO if write or status >= _FAILED else logging.DEBUG
+    if _REQUESTS.isEnabledFor(level):
+        who = identity_of(scope).principal if IDENTITY in scope else None
+        user = f"{who.user} ({who.via})" if who is not None else "nobody proven"
+        host = (scope.get("client") or ("",))[0]
+        words = (scope["method"], path[:200], status, user, host, took_s * 1e3)
+        # A client can cause failures without end, so equal ones are logged as one kind.
+        kind = None if write else {"kind": f"{path} answered {status} to {host}"}
+        _REQUESTS.log(level, "%s %r answered %d to %s at %s in %.1f ms", *words, extra=kind)

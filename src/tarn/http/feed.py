@@ -1,9 +1,9 @@
 """Server-sent events: numbered changes of the snapshot, kept in a ring so that readers resume.
 
-A reader holds nothing but a number. One that is slow, or was away, finds in the ring what it
-missed; when the ring no longer has it (or the epoch is another) it is told ``reset`` and gets the
-whole again. So no reader can make the master queue anything. Of messages that each tell a whole
-state the newest is enough: an older one is dropped, and who missed it is not told of it.
+A reader holds only a number, so no reader can make the master queue anything. A slow reader finds
+in the ring what it missed. If the ring no longer has it, or the epoch is another one, the reader
+gets ``reset`` and then everything. Of messages that each carry a whole state only the newest is
+kept; a reader that missed an older one does not get it.
 """
 
 import asyncio
@@ -14,10 +14,13 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mappi
 
 import attrs
 
-from tarn.control.snapshot import Board, Snapshot
 from tarn.domain import Principal
-from tarn.http.render import decision_json, encode, event_json, instances_json, status_json
+from tarn.domain.affinity import AffinityStatus
+from tarn.domain.events import event_fields
+from tarn.http.render import decision_json, encode, status_json, view_json
+from tarn.http.render_details import affinity_json
 from tarn.http.visibility import NOTHING, VisibilityFilter
+from tarn.read.snapshot import Board, Snapshot
 
 __all__ = [
     "Change",
@@ -31,52 +34,62 @@ __all__ = [
 KEEP_ALIVE_S = 10.0
 RING = 1000
 MOST_STREAMS = 200
+# Of these, places only for principals with the right to follow.
 KEPT_FOR_FOLLOWERS = 100
-"""Places that only those get who may follow."""
+# Of those, places only for principals with fewer than FEW streams: load balancers that reconnect.
 KEPT_FOR_FEW = 20
-"""Of these, places for principals that have few streams: load balancers that look again."""
 FEW = 4
+# Streams of one principal that may only view.
 EACH_VIEWER = 20
-"""Streams of one principal that may only view."""
+# Characters of the messages in one ring; the newest message is kept whatever its size.
 RING_BYTES = 4 << 20
-"""Of the messages in one ring, the newest of all not counted."""
 
 _ID = re.compile(r"(\d{1,15}-\d{1,9})\.(\d{1,15})\.(\d{1,15})")
 
 
 @attrs.frozen
 class Change:
-    """One message: the name of the event, and what it says."""
+    """One message: the name of an event, and its data."""
 
     event: str
     said: Mapping[str, object]
     whole: bool = False
-    """It tells a whole state: the next one of its name takes its place."""
+    """Whether it carries a whole state, which the next message of its name replaces."""
+    status: Snapshot | None = attrs.field(default=None, eq=False, repr=False)
+    """The snapshot whose status it carries; None for other messages."""
+    affinity: AffinityStatus | None = attrs.field(default=None, eq=False, repr=False)
+    """The rules that it carries; None for other messages."""
 
     def message(self, number: str = "", hidden: VisibilityFilter = NOTHING) -> str:
-        """Return it as it is sent, without *hidden* models, its JSON on one line."""
-        head = f"id: {number}\n" if number else ""
-        return f"{head}event: {self.event}\ndata: {encode(hidden.head(self.said))}\n\n"
+        """Return it as it is sent, without *hidden* models."""
+        head, said = f"id: {number}\n" if number else "", self.said
+        if hidden and self.status is not None:
+            said = status_json(self.status, hidden)
+        if self.affinity is not None:  # its lists of models are not like others
+            said = affinity_json(self.affinity, hidden)
+        else:
+            said = hidden.head(said)
+        return f"{head}event: {self.event}\ndata: {encode(said)}\n\n"
 
 
+# Returns what is hidden from a reader now; None if it may not read any more.
 Look = Callable[[], Awaitable[VisibilityFilter | None]]
-"""What is hidden from a reader now; None: they may not read any more."""
 
 
 async def _all() -> VisibilityFilter | None:
     return NOTHING
 
 
+# Returns the changes between two snapshots; with None for the first, all that a new reader needs.
 Changes = Callable[[Snapshot | None, Snapshot], Iterable[Change]]
-"""What became different between two snapshots; None before: everything a newcomer needs."""
 
 
 def event_changes(before: Snapshot | None, after: Snapshot) -> Iterable[Change]:
-    """Return events that are new, or were counted once more."""
+    """Return the events that are new or were counted again."""
     if before and before.events is after.events:
         return []
     old = frozenset(before.events) if before else frozenset()
-    return [Change("event", event_json(e, after.name)) for e in after.events if e not in old]
+    return [Change("event", event_fields(e, after.name)) for e in after.events if e not in old]
 
 
 def decision_changes(before: Snapshot | None, after: Snapshot) -> Iterable[Change]:
@@ -88,19 +101,23 @@ def decision_changes(before: Snapshot | None, after: Snapshot) -> Iterable[Chang
 
 
 def fleet_changes(before: Snapshot | None, after: Snapshot) -> Iterable[Change]:
-    """Return ``instances`` (the whole view) and ``status`` where they changed."""
+    """Yield the view (``instances``), ``affinity`` and ``status`` if they changed."""
     if before is None or before.view != after.view:
-        yield Change("instances", instances_json(after), whole=True)
+        yield Change("instances", view_json(after.view), whole=True)
+    # Nothing is said while nothing is known, so that a reader keeps the rules that it has.
+    rules, none = after.affinity, AffinityStatus()
+    if rules != (none if before is None else before.affinity):
+        yield Change("affinity", affinity_json(rules, NOTHING), whole=True, affinity=rules)
     old = status_json(before) | {"at": after.at} if before else None
     if status_json(after) != old:
-        yield Change("status", status_json(after), whole=True)
+        yield Change("status", status_json(after), whole=True, status=after)
 
 
 class StreamPlaces:
     """Counts open streams, and keeps places for followers. Lives on one event loop.
 
-    Who may only view gets a share each, and half of the places together; so a follower always finds
-    one, and even many streams of one follower leave some to the others.
+    A viewer gets at most `EACH_VIEWER` places, and all viewers together half of them, so a follower
+    always finds one. Many streams of one follower leave `KEPT_FOR_FEW` places to the others.
     """
 
     def __init__(self) -> None:
@@ -111,11 +128,11 @@ class StreamPlaces:
         return self._taken.total()
 
     def take(self, principal: Principal, *, follows: bool) -> str:
-        """Take a place for *principal*; return why there is none, empty when there is.
+        """Take a place for *principal*; return why there is none, or an empty text.
 
         Args:
-            principal: Who reads.
-            follows: Whether they may follow the fleet, not only view it.
+            principal: The reader.
+            follows: Whether it may follow the fleet, not only view it.
         """
         who = (principal.via, principal.user)
         theirs, free = self._taken[who], MOST_STREAMS - len(self)
@@ -144,8 +161,8 @@ class Feed:
         self._folded = board.current
         self._ring: deque[_FeedMessage] = deque()
         self._bytes = 0
+        # Numbers of the newest message, and of the newest that a reader may have missed.
         self._newest = self._dropped = 0
-        """Numbers of the newest message, and of the newest that a reader may have missed."""
         self._news = asyncio.Event()
         self._closed = False
 
@@ -156,11 +173,11 @@ class Feed:
 
     @property
     def last_id(self) -> str:
-        """Return the id from which a reader of ``snapshot`` goes on."""
+        """Return the id after which a reader of `snapshot` continues."""
         return self._id(self._newest)
 
     def fold(self, snapshot: Snapshot) -> None:
-        """Take in a newer snapshot; the same once more changes nothing. Event loop only."""
+        """Take in a newer snapshot; the same one again changes nothing. Event loop only."""
         if snapshot is self._folded:
             return
         before = self._folded if snapshot.epoch == self._folded.epoch else None
@@ -171,15 +188,15 @@ class Feed:
             self._keep(_FeedMessage(self._newest, number, change, change.message(number)))
         self._wake()
 
-    def _keep(self, told: "_FeedMessage") -> None:
-        """Put *told* into the ring, in place of an older state, or of what is too much."""
-        if told.change.whole:
-            older = [one for one in self._ring if one.change.event == told.change.event]
+    def _keep(self, message: "_FeedMessage") -> None:
+        """Put *message* into the ring; remove the state that it replaces, and what is too much."""
+        if message.change.whole:
+            older = [one for one in self._ring if one.change.event == message.change.event]
             for one in older:
                 self._ring.remove(one)
                 self._bytes -= len(one.whole)
-        self._ring.append(told)
-        self._bytes += len(told.whole)
+        self._ring.append(message)
+        self._bytes += len(message.whole)
         while len(self._ring) > RING or (self._bytes > RING_BYTES and len(self._ring) > 1):
             lost = self._ring.popleft()
             self._bytes -= len(lost.whole)
@@ -191,14 +208,14 @@ class Feed:
         self._wake()
 
     async def read(self, last_id: str | None, look: Look = _all) -> AsyncGenerator[str, None]:
-        """Yield text for one reader until the feed is closed; *last_id* is where it stopped.
+        """Yield the messages after *last_id* to one reader until the feed is closed.
 
-        Before anything is sent *look* says what is hidden from the reader; it ends at None.
+        *look* is called before each message. The iteration ends when it returns None.
         """
         cursor = None if last_id is None else self._resume(last_id)
         whole, reset = cursor is None, last_id is not None
         while not self._closed and (hidden := await look()) is not None:
-            # no wait from here to the yield: more may be folded in while it is sent
+            # No await from here to the yield: more messages may come while this one is sent.
             if whole or cursor is None:
                 cursor, whole = self._newest, False
                 yield self._whole(hidden, reset=reset)
@@ -206,14 +223,14 @@ class Feed:
                 if not await self._heard():
                     yield ": keep-alive\n\n"
             elif self._has(cursor):
-                texts = [told.text(hidden) for told in self._ring if told.number > cursor]
+                texts = [one.text(hidden) for one in self._ring if one.number > cursor]
                 cursor = self._newest
                 yield "".join(texts)
             else:
                 whole = reset = True
 
     async def _heard(self) -> bool:
-        """Wait for news, or until the connection needs a sign of life."""
+        """Wait for a message; return False when the reader needs a sign of life first."""
         news = self._news
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(KEEP_ALIVE_S):
@@ -237,7 +254,8 @@ class Feed:
         return int(match[3]) if self._has(int(match[3])) else None
 
     def _whole(self, hidden: VisibilityFilter, *, reset: bool) -> str:
-        """Return everything; only its last message has an id, so a torn one is sent again."""
+        """Return all that a new reader needs."""
+        # Only the last message has an id: a reader that was cut off before it starts again.
         changes = list(self._changes(None, self._folded))
         begin = Change("reset", {"epoch": str(self._folded.epoch)})
         texts = [begin.message()] * reset
@@ -254,7 +272,7 @@ class _FeedMessage:
     id: str
     change: Change
     whole: str
-    """As it is sent to who may see every model."""
+    """As it is sent to readers who may see every model."""
 
     def text(self, hidden: VisibilityFilter) -> str:
         return self.change.message(self.id, hidden) if hidden else self.whole

@@ -1,4 +1,4 @@
-"""What was seen over hours: ``/api/v1/history``, ``/api/v1/alerts`` and the page ``/alerts``."""
+"""The routes over past hours: history, usage and alerts, with the page ``/alerts``."""
 
 import math
 from collections.abc import Mapping
@@ -8,70 +8,67 @@ from functools import lru_cache
 import attrs
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
-from tarn.control.alerts import Alert, alerts
-from tarn.control.snapshot import Snapshot
 from tarn.domain import CODES, Severity
 from tarn.domain.history import COLUMNS, Grain, Row
 from tarn.domain.usage import INSTANCE, MODEL, UsageTotal
 from tarn.errors import ConfigError
-from tarn.http.answers import json_answer, text_answer
+from tarn.http.answers import Endpoints, json_answer, text_answer
 from tarn.http.render import encode
-from tarn.http.rights import Rights, principal_of
-from tarn.http.sources import Sources
+from tarn.http.request import principal_of
+from tarn.http.rights import Rights, Sources
 from tarn.http.visibility import NOTHING, VisibilityFilter
+from tarn.read.alerts import Alert, alerts
+from tarn.read.snapshot import Snapshot
 
 __all__ = ["PastPages", "alarm_json", "render_alerts", "render_history", "usage_json"]
 
+# The span of history and usage by default: what the dashboard shows first.
 SHOWN_S = 10800.0
-"""Of the history, where nobody says how much."""
 LONGEST_S = 366 * 86400.0
+# Alerts on ``/alerts``; the contract's number.
 LINES = 100
-"""Of ``/alerts``; the contract's number."""
 
 
 @attrs.frozen(eq=False)
 class PastPages:
-    """One method for each route; none of them waits for anything but rights."""
+    """The routes; they wait only for the authorizer."""
 
     sources: Sources
     rights: Rights
 
-    def routes(self) -> list[Route]:
-        """Return the routes; all of them GET and HEAD."""
-        return [
-            Route("/alerts", self.page),
-            Route("/api/v1/alerts", self.alerts),
-            Route("/api/v1/history", self.history),
-            Route("/api/v1/usage", self.usage),
-        ]
+    def routes(self) -> Endpoints:
+        """Return what answers each path."""
+        return {
+            "/alerts": self.page,
+            "/api/v1/alerts": self.alerts,
+            "/api/v1/history": self.history,
+            "/api/v1/usage": self.usage,
+        }
 
     async def history(self, request: Request) -> Response:
-        """Answer a row for each step of the last ``since_s`` seconds; the finest that reach so far.
-
-        It names nothing but numbers of the whole fleet.
-        """
+        """Answer the last ``since_s`` seconds in the finest steps that reach so far back."""
+        # The rows are numbers of the whole fleet, so there is nothing to hide in them.
         since_s = span_s(request.query_params.get("since_s"))
         now = self.sources.board.current
         grain = self.sources.past().history.grain(since_s)
         return json_answer(render_history(grain, now.at - since_s))
 
     async def alerts(self, request: Request) -> Response:
-        """Answer what is wrong now, the newest first, then what was; each with what to do."""
+        """Answer present problems, newest first, then past ones, each with its next step."""
         now = self.sources.board.current
         hidden = await self.rights.hidden(principal_of(request), now)
         found = self._alarms(now)
         return json_answer({"alerts": [hidden.row(alarm_json(alarm)) for alarm in found]})
 
     async def page(self, request: Request) -> Response:
-        """Answer the contract's text: three counters, then the newest alerts, the newest last."""
+        """Answer the text of the contract: three counters, then alerts, the newest last."""
         now = self.sources.board.current
         hidden = await self.rights.hidden(principal_of(request), now)
         return text_answer(render_alerts(now, self._alarms(now), hidden))
 
     async def usage(self, request: Request) -> Response:
-        """Answer what instances and models did and held in the last ``since_s`` seconds."""
+        """Answer the usage of each instance and model in the last ``since_s`` seconds."""
         since_s = span_s(request.query_params.get("since_s"))
         now = self.sources.board.current
         hidden = await self.rights.hidden(principal_of(request), now)
@@ -89,10 +86,8 @@ class PastPages:
 
 
 def render_history(grain: Grain, at: float) -> bytes:
-    """Return the steps of *grain* from *at* on (wall seconds) as JSON.
-
-    It is asked for by every page that is open: a whole step is encoded once, each by itself.
-    """
+    """Return the steps of *grain* since *at*, wall seconds, as JSON."""
+    # Every open dashboard asks for it, so each row is encoded once and then cached.
     head = encode({"step_s": grain.step_s, "columns": COLUMNS})[:-1]
     rows = ", ".join(map(_encoded, grain.since(at)))
     return f'{head}, "rows": [{rows}]}}\n'.encode()
@@ -104,7 +99,7 @@ def _encoded(row: Row) -> str:
 
 
 def span_s(given: str | None) -> float:
-    """Return how far back *given* asks for, in seconds; `SHOWN_S` without it.
+    """Return the seconds in *given*, by default `SHOWN_S`.
 
     Raises:
         ConfigError: It is not a number of seconds.
@@ -124,13 +119,13 @@ def span_s(given: str | None) -> float:
 def usage_json(
     total: UsageTotal, at: float, known: frozenset[str] | None = None
 ) -> Mapping[str, object]:
-    """Return what was spent until *at*, wall seconds: a row for each instance and each model.
+    """Return the usage until *at*, wall seconds: a row for each instance and each model.
 
-    Only models in *known* have rows; None: all. A model that only an earlier master met was never
-    asked about, so nobody may be told of it.
+    Only models in *known* have rows; None: all.
     """
     rows: dict[str, list[Mapping[str, object]]] = {INSTANCE: [], MODEL: []}
     for (kind, name), spent in sorted(total.spent.items()):
+        # The authorizer was never asked about a model that only an earlier master knew.
         if kind == MODEL and known is not None and name not in known:
             continue
         named = {"id" if kind == INSTANCE else "name": name}
@@ -145,13 +140,14 @@ def usage_json(
 
 
 def alarm_json(alarm: Alert) -> Mapping[str, object]:
-    """Return one alert, with what the table of codes says of it."""
+    """Return one alert, with the title, meaning and next step of its code."""
     code = CODES[alarm.code]
     return {
         "code": alarm.code,
         "severity": str(code.severity),
         "subject": alarm.subject,
         "message": alarm.message,
+        "models": list(alarm.models),
         "since": alarm.since,
         "last": alarm.last,
         "count": alarm.count,
@@ -165,7 +161,7 @@ def alarm_json(alarm: Alert) -> Mapping[str, object]:
 def render_alerts(
     snapshot: Snapshot, found: tuple[Alert, ...], hidden: VisibilityFilter = NOTHING
 ) -> str:
-    """Return the text of ``/alerts``; a line break in a message does not begin a line."""
+    """Return the text of ``/alerts``, one line for each alert."""
     totals = snapshot.event_totals
     severe = sum(n for code, n in totals.items() if _severity(code) is not Severity.INFO)
     lines = [
@@ -174,17 +170,14 @@ def render_alerts(
         f"tarn_scaling_events_total {totals.get('TARN-1200', 0)}",
     ]
     for alarm in reversed(found[:LINES]):
-        said = " ".join(hidden.text(f"{alarm.subject}: {alarm.message}").split())
+        row = hidden.row(alarm_json(alarm))
+        said = " ".join(f"{row['subject']}: {row['message']}".split())  # without line breaks
         kind = CODES[alarm.code].title
-        stamp = _stamp(alarm.last or alarm.since or snapshot.at)
+        at = datetime.fromtimestamp(alarm.last or alarm.since or snapshot.at, UTC)
         severity = str(_severity(alarm.code)).upper()
-        lines.append(f"# [{stamp}] {severity} - {alarm.code} {kind}: {said}")
+        lines.append(f"# [{at:%Y-%m-%dT%H:%M:%SZ}] {severity} - {alarm.code} {kind}: {said}")
     return "".join(f"{line}\n" for line in lines)
 
 
 def _severity(code: str) -> Severity:
     return CODES[code].severity if code in CODES else Severity.INFO
-
-
-def _stamp(at: float) -> str:
-    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

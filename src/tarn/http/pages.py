@@ -1,108 +1,209 @@
-"""The pages of the contract: ``/instances /health /livez /readyz /config /metrics``, and ``/``."""
+"""The pages of the contract (``/instances``, ``/health``, …), ``/affinity``, and ``/``."""
 
+import asyncio
 from collections.abc import Iterator, Mapping
+from html import escape
 
 import attrs
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
-from tarn.control.metrics import OPENMETRICS, PROMETHEUS
-from tarn.control.snapshot import Snapshot
-from tarn.domain.access import ADMIN
+from tarn.domain.access import ADMIN, FOLLOW
 from tarn.errors import UnreachableError
-from tarn.http.answers import error_answer, json_answer, text_answer, wants_json, wants_openmetrics
-from tarn.http.exposition import Exposition
-from tarn.http.front import front
+from tarn.http.answers import (
+    Endpoints,
+    error_answer,
+    json_answer,
+    text_answer,
+    wants_json,
+    wants_openmetrics,
+)
 from tarn.http.render import (
     AUTHORIZER_UNAVAILABLE,
     OK,
     STALE,
     STOPPED,
     health,
+    reason,
     render_instances_json,
     stopped,
 )
-from tarn.http.rights import Rights, principal_of
-from tarn.http.sources import Sources
+from tarn.http.render_details import affinity_json
+from tarn.http.request import principal_of
+from tarn.http.rights import Rights, Sources
+from tarn.http.visibility import NOTHING, VisibilityFilter
 from tarn.plain import MASK
+from tarn.read.metrics import OPENMETRICS, PROMETHEUS, render_metrics
+from tarn.read.snapshot import Snapshot
 
-__all__ = ["PageRoutes"]
+__all__ = ["PAGES", "Exposition", "PageRoutes", "front"]
+
+# Relative path -> what it shows. There is no stream: a proxy would collect it without end.
+# The links are relative, so that they work under any prefix of a proxy, unless the prefix has no
+# slash at its end. YARN's proxy takes such a URL and passes it on as ``/``, so the page that it
+# shows has a <base> with the prefix.
+PAGES = (
+    ("dashboard", "the dashboard: everything, to read and to act on"),
+    ("instances", "the instances that serve, one per line"),
+    ("affinity", "which requests reach the same instance, as JSON"),
+    ("health", "OK, or what is wrong"),
+    ("livez", "whether the master works"),
+    ("readyz", "whether it takes commands"),
+    ("config", "the spec in force, secrets masked"),
+    ("metrics", "for Prometheus"),
+    ("alerts", "present and past problems, one per line"),
+    ("api/v1/status", "everything, as JSON"),
+    ("api/v1/instances", "the instances, as JSON"),
+    ("api/v1/events", "what happened"),
+    ("api/v1/decisions", "the last decisions about the size"),
+    ("api/v1/scaling", "why the size is what it is"),
+    ("api/v1/alerts", "present and past problems, with what to do, as JSON"),
+    ("api/v1/history", "size, load and requests of the last three hours"),
+    ("api/v1/usage", "what instances and models did in that time"),
+)
+
+
+def front(now: Snapshot, base: str, hidden: VisibilityFilter = NOTHING) -> bytes:
+    """Return the page as HTML.
+
+    Args:
+        now: The snapshot to show.
+        base: The proxy's prefix (``/proxy/application_1_2``); empty without a proxy.
+        hidden: Models that are not named.
+    """
+    under = f'<base href="{escape(base.rstrip("/"))}/">\n' if base else ""
+    rows = "".join(
+        f'<li><a href="{escape(path)}">{escape(path)}</a> {escape(what)}</li>\n'
+        for path, what in PAGES
+    )
+    return f"""\
+<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+{under}<title>TARN: {escape(now.name)}</title>
+<h1>{escape(now.name)} is {escape(now.state.value)}</h1>
+<p>{now.ready} of {now.desired} ready. {escape(reason(now, hidden))}</p>
+<ul>
+{rows}</ul>
+</html>
+""".encode()
+
+
+class Exposition:
+    """Renders the metrics on a thread, once for each snapshot and format. Lives on one event loop.
+
+    Requests for a text that is being rendered wait for the same one.
+    """
+
+    def __init__(self) -> None:
+        # The newest, by whether it is OpenMetrics.
+        self._made: dict[bool, tuple[Snapshot, asyncio.Task[bytes]]] = {}
+
+    async def text(
+        self, snapshot: Snapshot, hidden: VisibilityFilter, *, openmetrics: bool
+    ) -> bytes:
+        """Return the text of *snapshot* without what is *hidden*."""
+        made = self._made.get(openmetrics)
+        if made is None or made[0] is not snapshot:
+            work = asyncio.to_thread(render_metrics, snapshot, openmetrics=openmetrics)
+            task = asyncio.get_running_loop().create_task(work)
+            made = self._made[openmetrics] = (snapshot, task)
+        # A client that leaves must not cancel the work for the others.
+        whole = await asyncio.shield(made[1])
+        return await asyncio.to_thread(hidden.metrics, whole) if hidden else whole
 
 
 @attrs.frozen(eq=False)
 class PageRoutes:
-    """One method for each page; none of them waits for anything."""
+    """The pages of the contract."""
 
     sources: Sources
     rights: Rights
     exposition: Exposition = attrs.field(factory=Exposition)
 
-    def routes(self) -> list[Route]:
-        """Return the routes; all of them GET and HEAD."""
-        return [
-            Route("/", self.front),
-            Route("/instances", self.instances),
-            Route("/health", self.health),
-            Route("/livez", self.livez),
-            Route("/readyz", self.readyz),
-            Route("/config", self.config),
-            Route("/metrics", self.metrics),
-        ]
+    def routes(self) -> Endpoints:
+        """Return what answers each path."""
+        return {
+            "/": self.front,
+            "/instances": self.instances,
+            "/affinity": self.affinity,
+            "/health": self.health,
+            "/livez": self.livez,
+            "/readyz": self.readyz,
+            "/config": self.config,
+            "/metrics": self.metrics,
+        }
 
     @property
     def _now(self) -> Snapshot:
         return self.sources.board.current
 
+    @property
+    def _stopped(self) -> tuple[str, ...]:
+        return tuple(issue.line for issue in stopped(self.sources.silent_s()))
+
     async def front(self, request: Request) -> Response:
         """Answer a page with links to the others."""
         rule = self.sources.proxy
-        # no proof is asked of who comes through the proxy: they mislead nobody but themselves
+        # Anybody can send this cookie: a wrong base harms only the client that sent it.
         base = rule.base if rule is not None and rule.cookie in request.cookies else ""
         now = self._now
         hidden = await self.rights.hidden(principal_of(request), now)
         return Response(front(now, base, hidden), media_type="text/html")
 
     async def instances(self, request: Request) -> Response:
-        """Answer ``host:port`` lines of the ready ones, or every instance in JSON.
-
-        No line means that nobody is ready. A master that does not know that yet says 503.
-        """
+        """Answer ``host:port`` lines of the ready instances, or every instance in JSON."""
         now = self._now
         if _json(request):
             hidden = await self.rights.hidden(principal_of(request), now)
             return json_answer(render_instances_json(now, self.sources.clock.now_s(), hidden))
         if not now.instances_known:
-            return error_answer(_not_yet(now), headers={"Retry-After": "1"})
+            # An empty list would mean that no instance is ready, and clients would drop theirs.
+            error = UnreachableError(
+                "the master has just started, and does not know yet which instances are ready",
+                where=now.name,
+                next_step=(
+                    "Ask again in a second, and keep the list that you have until then. "
+                    "With `Accept: application/json` you get what is known."
+                ),
+            )
+            return error_answer(error, headers={"Retry-After": "1"})
         return text_answer(now.instances_text)
 
+    async def affinity(self, request: Request) -> Response:
+        """Answer the rules by which requests reach the same instance."""
+        principal = principal_of(request)
+        hidden = await self.rights.hidden(principal, self._now)
+        # A load balancer without a rule would give wrong answers, so one that may follow gets all.
+        if hidden and (await self.rights.on_fleet(principal, FOLLOW)).allowed:
+            hidden = NOTHING
+        return json_answer(affinity_json(self._now.affinity, hidden))
+
     async def health(self, request: Request) -> Response:
-        """Answer the contract's word, then one line for each fault; names nobody."""
+        """Answer the health in one word, then one line for each fault."""
         readiness = self.sources.readiness()
         word = health(self._now, authorizer_ready=readiness.ready)
         faults = (*self._now.faults, *[STALE] * self.rights.stale)
-        return _verdict(request, word, (*stopped(self.sources.silent_s()), *faults))
+        return _verdict(request, word, (*self._stopped, *faults))
 
     async def livez(self, request: Request) -> Response:
-        """Answer whether this master is at work at all: what a supervisor should ask."""
+        """Answer whether the control thread runs; this is for supervisors."""
         silent_s = self.sources.silent_s()
-        return _verdict(request, STOPPED if silent_s else OK, tuple(stopped(silent_s)))
+        return _verdict(request, STOPPED if silent_s else OK, self._stopped)
 
     async def readyz(self, request: Request) -> Response:
-        """Answer whether this master takes commands now."""
+        """Answer whether this master takes commands."""
         word = OK if self.sources.readiness().ready else AUTHORIZER_UNAVAILABLE
         word = "FENCED" if self._now.stale else word
         return _verdict(request, STOPPED if self.sources.silent_s() else word, ())
 
     async def config(self, request: Request) -> Response:
-        """Answer the redacted configuration: ``key: value`` lines, or JSON.
-
-        Of environment variables only who may change the fleet sees the values: a harmless name may
-        hold a secret.
-        """
+        """Answer the redacted spec: ``key: value`` lines, or JSON."""
         principal = principal_of(request)
         hidden = await self.rights.hidden(principal, self._now)
         spec = hidden.config(self.sources.config)
+        # Any environment variable may hold a secret: its value is only for those who may change the
+        # fleet.
         names = without_values(spec)
         if names != spec and not (await self.rights.on_fleet(principal, ADMIN)).allowed:
             spec = names
@@ -111,7 +212,7 @@ class PageRoutes:
         return text_answer("".join(f"{line}\n" for line in _flat(spec)))
 
     async def metrics(self, request: Request) -> Response:
-        """Answer what is measured now, in the format that is asked for."""
+        """Answer the metrics, in the format that the client asks for."""
         now = self._now
         hidden = await self.rights.hidden(principal_of(request), now)
         openmetrics = wants_openmetrics(request.headers.get("accept", ""))
@@ -121,8 +222,14 @@ class PageRoutes:
 
 
 def without_values(spec: Mapping[str, object]) -> dict[str, object]:
-    """Return *spec* with the names of what stands under ``env``, at any depth, and no value."""
-    return {key: _named(value) if key == "env" else _below(value) for key, value in spec.items()}
+    """Return *spec* with every value under ``env``, at any depth, masked."""
+    plain: dict[str, object] = {}
+    for key, value in spec.items():
+        if key != "env":
+            plain[key] = _below(value)
+        else:
+            plain[key] = dict.fromkeys(value, MASK) if isinstance(value, Mapping) else MASK
+    return plain
 
 
 def _below(value: object) -> object:
@@ -133,21 +240,6 @@ def _below(value: object) -> object:
             return [_below(part) for part in value]
         case _:
             return value
-
-
-def _named(value: object) -> object:
-    return dict.fromkeys(value, MASK) if isinstance(value, Mapping) else MASK
-
-
-def _not_yet(now: Snapshot) -> UnreachableError:
-    return UnreachableError(
-        "the master has just started, and does not know yet which instances are ready",
-        where=now.name,
-        next_step=(
-            "Ask again in a second, and keep the list that you have until then. "
-            "With `Accept: application/json` you get what is known."
-        ),
-    )
 
 
 def _json(request: Request) -> bool:

@@ -4,34 +4,34 @@ import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
 
-from tarn.control.snapshot import Follower, Snapshot
 from tarn.domain import (
     Decision,
     DiscoveryView,
-    Event,
     Instance,
+    InstanceState,
+    Issue,
     Known,
     Limits,
     Readiness,
-    Sample,
 )
-from tarn.domain.events import asker_fields, event_fields
-from tarn.domain.fleet import DemandReport
-from tarn.domain.outlook import Holds, Prospect
-from tarn.domain.size_outlook import SizeOutlook, coming_words, sentence
-from tarn.domain.unwell import Unwell
+from tarn.domain.events import asker_fields
+from tarn.domain.instance import Unwell
+from tarn.domain.outlook import Holds, Prospect, SizeOutlook, coming_words, sentence
+from tarn.domain.reading import Reading, is_not_loaded
 from tarn.http.visibility import NOTHING, VisibilityFilter
+from tarn.read.snapshot import Snapshot
+from tarn.triton.exits import lacks_shared_memory
 
 __all__ = [
+    "authorizer_issues",
     "authorizer_json",
-    "authorizer_warnings",
     "decision_json",
     "encode",
-    "event_json",
     "health",
     "holds_json",
-    "instances_json",
+    "issues_json",
     "limits_json",
+    "reason",
     "render_instances_json",
     "render_status",
     "size_json",
@@ -43,8 +43,8 @@ __all__ = [
 OK = "OK"
 STOPPED = "CONTROL_THREAD_STOPPED"
 NO_INSTANCES_READY = "NO_INSTANCES_READY"
+# The contract names Ranger; the word stands for any authorizer.
 AUTHORIZER_UNAVAILABLE = "RANGER_UNAVAILABLE"
-"""The contract's word; it stands for whatever authorizer is configured."""
 
 STALE = "the authorizer answers from what it last knew"
 
@@ -52,7 +52,7 @@ Json = Mapping[str, object]
 
 
 def encode(value: object) -> str:
-    """Return *value* as one line of JSON; numbers that JSON cannot write become null."""
+    """Return *value* as one line of JSON; NaN and infinities become null."""
     try:
         return json.dumps(value, allow_nan=False, separators=(", ", ": "))
     except ValueError:
@@ -72,7 +72,7 @@ def _finite(value: object) -> object:
 
 
 def _join(head: Json, lists: Mapping[str, Iterable[Json]], hidden: VisibilityFilter) -> bytes:
-    """Encode a mapping whose long lists are written item by item, without *hidden* models."""
+    # The long lists are encoded item by item, without a copy of the whole.
     parts = [encode(hidden.head(head))[:-1]]
     for key, items in lists.items():
         texts = [encode(hidden.row(item)) for item in items]
@@ -83,22 +83,45 @@ def _join(head: Json, lists: Mapping[str, Iterable[Json]], hidden: VisibilityFil
 def render_status(
     snapshot: Snapshot, now_s: float, hidden: VisibilityFilter = NOTHING, **more: object
 ) -> bytes:
-    """Return the body of ``GET /api/v1/status``; *now_s* is monotonic, for the ages.
+    """Return the body of ``GET /api/v1/status``.
 
-    *more* goes into its head, in place of the text there.
+    *now_s* is monotonic, for the ages; *more* replaces fields of the head.
     """
-    waits = snapshot.prospects
+    waits, demand = snapshot.prospects, snapshot.demand
+    reported = demand and {
+        "from": demand.source,
+        "waiting": demand.waiting,
+        "refused": demand.refused,
+        "age_s": max(0.0, _in(now_s, demand.heard_s)),
+    }
+    followers = (
+        {
+            "name": follower.name,
+            "required": follower.required,
+            "revision": follower.revision,
+            "age_s": follower.age_s,
+            "lost": follower.lost,
+            "error": follower.error,
+        }
+        for follower in snapshot.followers
+    )
     return _join(
         {
-            **status_json(snapshot),
+            **status_json(snapshot, hidden),
             "holds": holds_json(snapshot.holds, now_s),
-            "demand": _demand(snapshot.demand, now_s),
+            "demand": reported,
             **more,
         },
         {
-            "instances": (_instance(i, now_s, waits.get(i.id)) for i in snapshot.instances),
+            "instances": (
+                {
+                    **_instance(i, now_s, waits.get(i.id)),
+                    "cache": _cache(snapshot.readings.get(i.id)),
+                }
+                for i in snapshot.instances
+            ),
             "ended": (_instance(i, now_s) for i in snapshot.ended),
-            "followers": (_follower(f) for f in snapshot.followers),
+            "followers": followers,
         },
         hidden,
     )
@@ -107,10 +130,9 @@ def render_status(
 def render_instances_json(
     snapshot: Snapshot, now_s: float, hidden: VisibilityFilter = NOTHING
 ) -> bytes:
-    """Return the body of ``/instances`` in JSON; ``in_view`` marks who may get traffic.
+    """Return the body of ``/instances`` in JSON.
 
-    Next to it stands the ``weight`` that the view gives it, null without: rows in view say what
-    `view_json` says.
+    ``in_view`` marks instances that may get traffic, with their ``weight`` in the view.
     """
     head = {
         "name": snapshot.name,
@@ -131,14 +153,14 @@ def render_instances_json(
     return _join(head, {"instances": rows}, hidden)
 
 
-def status_json(snapshot: Snapshot) -> dict[str, object]:
-    """Return everything of the status but its long lists."""
+def status_json(snapshot: Snapshot, hidden: VisibilityFilter = NOTHING) -> dict[str, object]:
+    """Return the status without its long lists and without *hidden* models in its issues."""
     pause = snapshot.pause
     return {
         "name": snapshot.name,
         "runtime": snapshot.runtime,
         "state": str(snapshot.state),
-        "reason": snapshot.reason,
+        "reason": reason(snapshot, hidden),
         "epoch": str(snapshot.epoch),
         "spec_revision": snapshot.spec_revision,
         "view_revision": snapshot.view.revision,
@@ -149,43 +171,84 @@ def status_json(snapshot: Snapshot) -> dict[str, object]:
         "pause": {"until": pause.until, "reason": pause.reason} if pause else None,
         "at": snapshot.at,
         "stale": snapshot.stale,
-        "warnings": list(snapshot.warnings),
         "faults": list(snapshot.faults),
-        "troubles": [
-            {"code": code, "subject": subject, "message": said}
-            for code, subject, said in snapshot.troubles
+        **issues_json(snapshot.issues, hidden),
+    }
+
+
+def reason(snapshot: Snapshot, hidden: VisibilityFilter) -> str:
+    """Return the reason of the state; only figures if the reason names hidden models."""
+    if hidden.sees(snapshot.reason_models):
+        return hidden.text(snapshot.reason)
+    return f"{snapshot.ready} of {snapshot.desired} ready"
+
+
+def issues_json(
+    issues: Iterable[Issue], hidden: VisibilityFilter = NOTHING
+) -> dict[str, list[object]]:
+    """Return the issues without *hidden* models, in full and in the fields for older readers."""
+    shown = [hidden.issue(issue) for issue in issues]
+    return {
+        "issues": [
+            {
+                "code": issue.code,
+                "subject": issue.subject,
+                "message": issue.found,
+                "public": issue.public,
+                "next_step": issue.next_step,
+                "since": issue.since,
+                "until": issue.until,
+                "models": list(issue.models),
+                "instances": list(issue.instances),
+                "source": issue.source,
+                "followers": list(issue.followers),
+            }
+            for issue in shown
         ],
+        # for clients from before `issues`
+        "troubles": [
+            {"code": issue.code, "subject": issue.subject, "message": issue.found}
+            for issue in shown
+        ],
+        "warnings": [issue.line for issue in shown],
     }
 
 
 def authorizer_json(readiness: Readiness, *, stale: bool, hides: bool) -> dict[str, object]:
-    """Return whether it can answer, from a cache that went stale, and with no for some models."""
-    said = {"ready": readiness.ready, "reason": readiness.reason}
-    return {**said, "stale": stale, "hides_models": hides}
+    """Return the state of the authorizer; *hides* says that it denies some models."""
+    return {
+        "ready": readiness.ready,
+        "reason": readiness.reason,
+        "stale": stale,
+        "hides_models": hides,
+    }
 
 
-def stopped(silent_s: float) -> Iterator[str]:
-    """Say that the control thread has missed its ticks for *silent_s*; nothing where it is 0."""
+def stopped(silent_s: float) -> Iterator[Issue]:
+    """Yield the issue of a control thread that has missed its ticks for *silent_s*, if not 0."""
     if silent_s:
-        yield (
-            f"TARN-1031 the control thread has not finished a tick for {silent_s:.0f} s: the "
+        found = (
+            f"the control thread has not finished a tick for {silent_s:.0f} s: the "
             "status shown is that old, and no command is carried out; restart the master"
         )
+        yield Issue("", found, code="TARN-1031", source="watch")
 
 
-def authorizer_warnings(readiness: Readiness, *, stale: bool) -> Iterator[str]:
-    """Yield what people should know of it."""
+def authorizer_issues(readiness: Readiness, *, stale: bool) -> Iterator[Issue]:
+    """Yield the issue of an authorizer that is not ready or answers from a stale cache."""
     if not readiness.ready:
         why = f": {readiness.reason}" if readiness.reason else ""
-        yield f"the authorizer cannot answer, so nobody may use a model{why}"
+        found = f"the authorizer cannot answer, so nobody may use a model{why}"
+        yield Issue("authorizer", found, code="TARN-3832")
     elif stale:
-        yield STALE
+        yield Issue("authorizer", STALE)
 
 
 def holds_json(holds: Holds, now_s: float) -> dict[str, object]:
-    """Return what holds the fleet back; times are seconds from *now_s*, null where it does not."""
+    """Return what holds the fleet back; times are seconds from *now_s*, or null."""
     return {
         "halted": holds.halted,
+        "halted_by": holds.halted_by,
         "failures_in_a_row": holds.strikes,
         "retry_in_s": _in_s(holds.retry_s, now_s),
         "frozen_for_s": None if holds.frozen_s is None else _in(now_s, holds.frozen_s),
@@ -201,7 +264,7 @@ def holds_json(holds: Holds, now_s: float) -> dict[str, object]:
 
 
 def size_json(size: SizeOutlook, now_s: float) -> dict[str, object]:
-    """Return how the size stands: a sentence, what holds it, and what comes next if anything."""
+    """Return the outlook of the size: a sentence, what holds it, and what comes next."""
     in_s = _in_s(size.next_s, now_s)
     coming = size.next_size is not None and in_s is not None
     return {
@@ -222,7 +285,6 @@ def _in(moment_s: float, now_s: float) -> float:
 
 
 def _in_s(moment_s: float | None, now_s: float) -> float | None:
-    """Return how far off *moment_s* is; never negative, None for a moment that there is not."""
     return None if moment_s is None else max(0.0, _in(moment_s, now_s))
 
 
@@ -235,18 +297,6 @@ def _waits(prospect: Prospect | None, now_s: float) -> dict[str, object] | None:
         "followers": list(prospect.followers),
         "sessions": prospect.sessions,
         "lacks": prospect.lacks,
-    }
-
-
-def _demand(demand: DemandReport | None, now_s: float) -> dict[str, object] | None:
-    if demand is None:
-        return None
-    age_s = max(0.0, _in(now_s, demand.heard_s))
-    return {
-        "from": demand.source,
-        "waiting": demand.waiting,
-        "refused": demand.refused,
-        "age_s": age_s,
     }
 
 
@@ -263,13 +313,16 @@ def limits_json(limits: Limits) -> dict[str, object]:
 def _instance(
     instance: Instance, now_s: float, prospect: Prospect | None = None
 ) -> dict[str, object]:
-    endpoint = instance.endpoint
+    endpoint, busy = instance.endpoint, instance.busy
     return {
         "id": instance.id,
         "state": str(instance.state),
         "suspect": instance.out_for,
+        "silent": bool(instance.suspect),
         "unwell": _unwell(instance.unwell),
         "reason": instance.reason,
+        "blamed": instance.blamed,
+        "code": _instance_code(instance),
         "node": instance.node,
         "container_id": instance.container_id,
         "spec_hash": instance.spec_hash,
@@ -279,13 +332,41 @@ def _instance(
         "http": endpoint.http if endpoint else None,
         "grpc": endpoint.grpc if endpoint else None,
         "metrics": endpoint.metrics if endpoint else None,
-        "models": [{"name": n, "state": s, "reason": r} for n, s, r in instance.models],
-        "busy": _number(instance.busy),
+        "models": [_model(name, state, reason) for name, state, reason in instance.models],
+        "busy": busy.value if isinstance(busy, Known) and math.isfinite(busy.value) else None,
     }
 
 
+def _cache(reading: Reading | None) -> dict[str, float] | None:
+    """Return what an instance's response cache counted; None: no model uses one, or unknown."""
+    if reading is None:
+        return None
+    hits, misses = reading.known("cache_hits_total"), reading.known("cache_misses_total")
+    if hits is None or misses is None or not math.isfinite(hits + misses):
+        return None
+    return {"hits": hits, "misses": misses}
+
+
+def _instance_code(instance: Instance) -> str:
+    if lacks_shared_memory(instance.reason):
+        return "TARN-3159"
+    if instance.state is InstanceState.FAILED:
+        return "TARN-1105"
+    return "TARN-1106" if instance.suspect else ""
+
+
+def _model(name: str, state: str, reason: str) -> dict[str, str]:
+    """Return one model of an instance, with a code if it does not serve."""
+    row = {"name": name, "state": state, "reason": reason}
+    if state != "UNAVAILABLE":
+        return row
+    if is_not_loaded(state, reason):
+        return {**row, "code": "TARN-1147"}
+    return {**row, "code": "TARN-3159" if lacks_shared_memory(reason) else "TARN-1111"}
+
+
 def _unwell(unwell: Unwell | None) -> dict[str, object] | None:
-    if unwell is None or unwell.for_all:  # of a model that fails everywhere the troubles tell
+    if unwell is None or unwell.for_all:  # a model that fails everywhere is one of the issues
         return None
     return {
         "symptom": str(unwell.symptom),
@@ -294,27 +375,6 @@ def _unwell(unwell: Unwell | None) -> dict[str, object] | None:
         "ejected": unwell.ejected,
         "confirmed": unwell.confirmed,
     }
-
-
-def _number(sample: Sample[float]) -> float | None:
-    known = isinstance(sample, Known) and math.isfinite(sample.value)
-    return sample.value if isinstance(sample, Known) and known else None
-
-
-def _follower(follower: Follower) -> dict[str, object]:
-    return {
-        "name": follower.name,
-        "required": follower.required,
-        "revision": follower.revision,
-        "age_s": follower.age_s,
-        "lost": follower.lost,
-        "error": follower.error,
-    }
-
-
-def event_json(event: Event, cluster: str) -> dict[str, object]:
-    """Return one event of *cluster*, as it also stands in the log and in its file."""
-    return event_fields(event, cluster)
 
 
 def decision_json(decision: Decision) -> dict[str, object]:
@@ -332,7 +392,7 @@ def decision_json(decision: Decision) -> dict[str, object]:
 
 
 def view_json(view: DiscoveryView) -> dict[str, object]:
-    """Return the whole view, as a follower obeys it."""
+    """Return the whole view, as followers apply it."""
     return {
         "epoch": str(view.epoch),
         "revision": view.revision,
@@ -353,17 +413,10 @@ def view_json(view: DiscoveryView) -> dict[str, object]:
     }
 
 
-def instances_json(snapshot: Snapshot) -> dict[str, object]:
-    """Return the view of *snapshot* as the stream's ``instances`` event carries it."""
-    return view_json(snapshot.view)
-
-
 def health(snapshot: Snapshot, *, authorizer_ready: bool) -> str:
-    """Return the first line of ``/health``; anything but ``OK`` goes with 503.
-
-    Nothing wanted and nothing but drains left is healthy: the cluster sleeps as it was told.
-    """
+    """Return the first line of ``/health``; anything but ``OK`` is sent with 503."""
     if not authorizer_ready:
         return AUTHORIZER_UNAVAILABLE
+    # A cluster that was scaled to 0 is healthy, also while its last instances drain.
     asleep = snapshot.desired == 0 and all(i.state == "draining" for i in snapshot.instances)
     return OK if snapshot.ready or asleep else NO_INSTANCES_READY

@@ -1,40 +1,102 @@
-"""Who may do what: standing first, then the authorizer, through one place that fails closed."""
+"""Authorization: by standing first, then by the authorizer; every failure denies."""
 
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-from starlette.requests import Request
+import attrs
 
-from tarn.control.snapshot import Snapshot
-from tarn.domain import ANONYMOUS, Principal, Readiness, Verdict
-from tarn.domain.access import ADMIN, LIST, METADATA, VIEW, AccessRules, by_standing
+from tarn.control.mailbox import Inbox
+from tarn.domain import ANONYMOUS, Principal, ProxyRule, Readiness, Verdict
+from tarn.domain.access import (
+    ADMIN,
+    LIST,
+    LOAD_BALANCER,
+    METADATA,
+    VIEW,
+    AccessRules,
+    by_standing,
+)
 from tarn.domain.model_totals import OTHER
-from tarn.http.authorizer_pool import AccessGate
-from tarn.http.sources import Sources
+from tarn.http.authenticator import Proofs
+from tarn.http.blocking_pool import AccessGate, LogReader
+from tarn.http.grpc_service import GrpcListener
+from tarn.http.request import Hosts
 from tarn.http.visibility import NOTHING, VisibilityFilter, models_in
+from tarn.interfaces import Clock
+from tarn.read.retained_history import RetainedHistory
+from tarn.read.snapshot import Board, Snapshot
+from tarn.triton.restricted import NO_KEYS, Keys
 
-__all__ = ["EVERY", "PRINCIPAL", "CachedVisibility", "Rights", "principal_of"]
+__all__ = ["EVERY", "CachedVisibility", "Groups", "Rights", "Sources"]
 
+# Returns the groups of a user, by short name; empty for an unknown user.
+Groups = Callable[[str], Awaitable[frozenset[str]]]
+
+
+async def _no_groups(_user: str) -> frozenset[str]:
+    return frozenset()
+
+
+@attrs.frozen(eq=False)
+class Sources:
+    """The parts of the master that its HTTP API may use."""
+
+    board: Board
+    inbox: Inbox
+    gate: AccessGate
+    readiness: Callable[[], Readiness]
+    """Whether the authorizer can answer; never blocks."""
+    config: Mapping[str, object]
+    """The spec as plain values, already redacted."""
+    clock: Clock
+    api_token: bytes | None = attrs.field(default=None, repr=False)
+    """None if the master asks for none."""
+    access: AccessRules = attrs.field(factory=AccessRules)
+    """Whose standing counts before the authorizer is asked."""
+    groups: Groups = _no_groups
+    """Looks up the groups of users about whom a proxy asks."""
+    guards_models: bool = True
+    """False if the authorizer allows every model, so that no answer needs to be filtered."""
+    rate_limit: int = 2000
+    """Requests a second from one address, as a mean."""
+    proxy: ProxyRule | None = None
+    """The runtime's proxy, whose cookie names a user; None if there is none."""
+    proofs: Proofs = attrs.field(factory=Proofs)
+    """The other proofs: tickets, and trusted proxies."""
+    dashboard: str = ""
+    """URL of the dashboard, without a proxy."""
+    logs: LogReader | None = None
+    """Reads the ends of logs; None if none are kept."""
+    hosts: Hosts = attrs.field(factory=Hosts)
+    """The addresses at which this master is reached."""
+    silent_s: Callable[[], float] = lambda: 0.0
+    """Returns how long the control thread has missed its ticks; 0 if it runs."""
+    past: Callable[[], RetainedHistory] = RetainedHistory
+    """Returns the history of the past hours; never blocks."""
+    keys_of: Callable[[str], Keys] = lambda _id: NO_KEYS
+    """Returns the keys of an instance's restricted API."""
+    grpc: GrpcListener | None = None
+    """Serves gRPC from when a load balancer first asks for it; None: there is none."""
+
+    @property
+    def only_sessions(self) -> bool:
+        """Whether a browser can prove its user only by a session."""
+        others = self.proofs.tickets is not None or bool(self.proofs.trusted)
+        return self.api_token is not None and not others
+
+
+# In place of a model: all of them.
 EVERY = "*"
-"""Instead of a model: all of them at once."""
 
+# How long a stream uses the last verdicts.
 GLANCE_S = 2.0
-"""How long a stream goes on by what was answered last."""
+# How long a stale verdict is reported if there is no newer one about the same user.
 STALE_FOR_S = 60.0
-"""How long a stale verdict is told of, where nobody asks about the same user again."""
 MOST_STALE = 4096
-PRINCIPAL = "tarn.principal"
-"""Key in the scope of a request that was let in."""
-
-
-def principal_of(request: Request) -> Principal:
-    """Return who asks; nobody, where no one was asked for a proof."""
-    found = request.scope.get(PRINCIPAL)
-    return found if isinstance(found, Principal) else ANONYMOUS
 
 
 class Rights:
-    """Asks for verdicts, and never about more than there is to know. Lives on one event loop."""
+    """Asks the authorizer, unless standing or a rule decides already. Lives on one event loop."""
 
     def __init__(self, sources: Sources) -> None:
         self._board = sources.board
@@ -46,12 +108,12 @@ class Rights:
         self._seen: object = None
         self._known = frozenset(models_in(sources.config))
         self._now_s = sources.clock.now_s
+        # Principals whose newest verdict was stale, and since when; the oldest first.
         self._stale: OrderedDict[tuple[str, str], float] = OrderedDict()
-        """About whom the newest verdict was stale, and when; the oldest first."""
 
     @property
     def stale(self) -> bool:
-        """Whether the newest verdict about anybody came from a cache that was not refreshed."""
+        """Whether the newest verdict about any principal came from a stale cache."""
         while self._stale:
             who, at_s = next(iter(self._stale.items()))
             if self._now_s() - at_s < STALE_FOR_S:
@@ -62,7 +124,7 @@ class Rights:
     def stale_for(self, principal: Principal) -> bool:
         """Return whether the newest verdict about *principal* was stale.
 
-        The holder of the api token is told of anybody: they are asked about as nobody.
+        The holder of the api token, who has no name, learns it about every principal.
         """
         if principal.via == "token":
             return self.stale
@@ -70,7 +132,7 @@ class Rights:
         return at_s is not None and self._now_s() - at_s < STALE_FOR_S
 
     def begins(self) -> bool:
-        """Say whether the authorizer has not been ready yet: there is no no of its own either."""
+        """Return true until the authorizer has been ready once."""
         return not self._ready() and not self._was_ready
 
     async def on_fleet(self, principal: Principal, action: str) -> Verdict:
@@ -79,33 +141,28 @@ class Rights:
         return standing or (await self._ask(principal, action, ("",)))[0]
 
     def stands(self, principal: Principal) -> bool:
-        """Say whether *principal* may change the fleet without any authorizer's word."""
+        """Return whether *principal* may change the fleet without asking the authorizer."""
         return by_standing(principal, ADMIN, self._rules) is not None
 
     async def on_model(self, principal: Principal, action: str, model: str) -> Verdict:
-        """Return whether *principal* may do *action* to *model*; `EVERY`: to each that is known.
-
-        Of every model the authorizer is asked also whether it may be by that word: else a right to
-        all that is served now would be one to what is served tomorrow.
-        """
+        """Return whether *principal* may do *action* to *model*; `EVERY`: to all models."""
+        # For `EVERY` the authorizer is asked about each known model and also about "*" itself:
+        # a right to all that is served now is not a right to what is served tomorrow.
         known = sorted(self.models(self._board.current)) if model == EVERY else []
         verdicts = await self._ask(_named(principal), action, (model, *known))
         return next((verdict for verdict in verdicts if not verdict.allowed), verdicts[0])
 
     def knows(self, model: str) -> bool:
-        """Say whether *model* is one that was ever heard of, or `EVERY`."""
+        """Return whether *model* is `EVERY`, or was ever seen here."""
         return model == EVERY or model in self.models(self._board.current)
 
     async def hidden(self, principal: Principal, snapshot: Snapshot) -> VisibilityFilter:
-        """Return what of *snapshot* is kept from *principal*.
-
-        One question is asked about all its models, and one about the details of those that they
-        may list. Without an authorizer that can say no nothing is asked, and nothing is hidden;
-        neither from who may change the fleet by standing, and so reads its repository anyway.
-        """
+        """Return the filter for what *principal* may not see of *snapshot*."""
         names = self.models(snapshot) if self._guarding else frozenset()
+        # Who may change the fleet by standing can read its model repository anyway.
         if not names or self.stands(principal):
             return NOTHING
+        # One question about all models, one about the details of those that may be listed.
         listed = await self._allowed(principal, LIST, names)
         shown = await self._allowed(principal, METADATA, listed) if listed else listed
         return VisibilityFilter(names - listed, shown, snapshot.name, listed - shown)
@@ -118,7 +175,7 @@ class Rights:
         return frozenset(n for n, v in zip(asked, verdicts, strict=True) if v.allowed)
 
     def models(self, snapshot: Snapshot) -> frozenset[str]:
-        """Return every model that was ever heard of: words about one outlive it."""
+        """Return every model that was ever seen; events about a model outlive it."""
         if self._seen is not snapshot.instances:
             self._seen = snapshot.instances
             rows = (*snapshot.instances, *snapshot.ended)
@@ -151,7 +208,7 @@ class Rights:
 
 
 class CachedVisibility:
-    """What one reader of a stream may see: looked up again every two seconds, and for a model."""
+    """What one reader of a stream may see, looked up every two seconds and for a new model."""
 
     def __init__(self, rights: Rights, sources: Sources, principal: Principal) -> None:
         self._rights, self._sources, self._principal = rights, sources, principal
@@ -160,7 +217,7 @@ class CachedVisibility:
         self._hidden: VisibilityFilter | None = None
 
     async def __call__(self) -> VisibilityFilter | None:
-        """Return what is hidden now; None: they may not look any more."""
+        """Return what is hidden now; None if the reader may not view the fleet any more."""
         now_s, current = self._sources.clock.now_s(), self._sources.board.current
         models = self._rights.models(current)
         old = self._looked_s is None or now_s - self._looked_s >= GLANCE_S
@@ -173,5 +230,5 @@ class CachedVisibility:
 
 
 def _named(principal: Principal) -> Principal:
-    """Return about whom a question on models is: who holds the api token has no name."""
-    return ANONYMOUS if principal.via in ("token", "scrape") else principal
+    # A holder of the api token has no name that an authorizer would know.
+    return ANONYMOUS if principal.via in ("token", "scrape", LOAD_BALANCER.via) else principal

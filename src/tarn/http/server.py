@@ -7,27 +7,30 @@ import socket
 import ssl
 import threading
 from collections.abc import Callable
-from typing import Protocol, cast
+from typing import Any, Protocol, cast
 
 import uvicorn
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from tarn.descriptors import MOST_CONNECTIONS
-from tarn.domain.address import host_port
+from tarn.domain.endpoint import host_port
 from tarn.errors import LaunchError
-from tarn.http.connection_slots import ConnectionSlot, ConnectionSlots
-from tarn.http.idle_timeout import close_idle_connections, is_idle
-from tarn.http.tls import MasterTls
-from tarn.http.tls_acceptor import ServerConnection, TlsAcceptor
+from tarn.tls.acceptor import PLACE, ConnectionSlot, ConnectionSlots, TlsAcceptor
+from tarn.tls.contexts import MasterTls, common_name
 
 __all__ = ["App", "HttpServer"]
+
 
 BACKLOG = 1024
 KEEP_ALIVE_S = 30
 START_WITHIN_S = 10.0
+# For unfinished answers when the server ends; then they are cut.
 CLOSE_WITHIN_S = 0.5
-"""For answers in work when the server ends; then they are cut."""
 LARGEST_HEAD = 64 * 1024
+# Only a day, and without subdomains: a browser applies it to every port of this host, where other
+# programs may listen.
+HSTS = (b"strict-transport-security", b"max-age=86400")
 
 
 class App(Protocol):
@@ -38,7 +41,7 @@ class App(Protocol):
         ...
 
     def close(self) -> None:
-        """End what would keep connections busy; any thread, idempotent."""
+        """End the streams, which would keep connections busy; any thread, idempotent."""
         ...
 
 
@@ -46,21 +49,21 @@ class HttpServer:
     """Listens from the start, serves from ``start`` to ``close``.
 
     Args:
-        host: Address to listen on, or a name of it.
-        port: 0 takes a free one.
-        preferred: With port 0: taken when it is free, so that a restarted master is found again.
-        advertised: The host that others should use; by default *host*.
-        head_within_s: Seconds for the head of a request, before the connection is closed; as many
-            for the handshake of TLS before it.
-        tls: Of one context, everybody is shown it; None: plain HTTP.
-        most: Connections that it holds; see `ConnectionSlots`.
-        trusted: Says of an address that its connections are kept from the start.
+        host: Address to listen on, or its name.
+        port: 0 for a free one.
+        preferred: With port 0, the port to take if it is free, so that clients of a restarted
+            master find it again.
+        advertised: The host that clients should use; by default *host*.
+        head_within_s: Seconds for the TLS handshake, and for the head of a request.
+        tls: The contexts to listen with, or one for all clients; None for plain HTTP.
+        most: How many connections may be open; see `ConnectionSlots`.
+        trusted: Returns whether connections from an address are kept from the start.
 
     Raises:
-        LaunchError: The fixed port, or the address, is taken (TARN-3103), or is not this machine's.
+        LaunchError: The port is taken (TARN-3103), or the address is not this machine's.
     """
 
-    def __init__(  # noqa: PLR0913 (the place, and by keyword what may be besides)
+    def __init__(  # noqa: PLR0913 (the address, and options by keyword)
         self,
         host: str = "127.0.0.1",
         port: int = 0,
@@ -75,8 +78,8 @@ class HttpServer:
         self._places = ConnectionSlots(most, trusted)
         self._socket = _listen(host, port, preferred)
         self.port: int = self._socket.getsockname()[1]
+        # The *preferred* port if it was not free, else None.
         self.displaced = preferred if not port and preferred not in (None, self.port) else None
-        """The *preferred* port, where it was not free; None: it was, or none was preferred."""
         scheme = "http" if tls is None else "https"
         self.url = f"{scheme}://{host_port(advertised or host, self.port)}"
         self._tls = MasterTls(tls) if isinstance(tls, ssl.SSLContext) else tls
@@ -87,35 +90,31 @@ class HttpServer:
         self._settled = threading.Event()
 
     def start(self, app: App) -> str:
-        """Serve *app* on the thread ``http``; return the base URL once it answers.
+        """Serve *app* on a thread; return the base URL once it answers.
 
         Raises:
-            LaunchError: It did not come up within ten seconds.
+            LaunchError: It did not start within ten seconds.
         """
         self._app = app
-        self._uvicorn = _Uvicorn(_config(app), self._settled, self._head_within_s)
-        self._uvicorn.accept_by(
-            lambda made: TlsAcceptor(
-                self._socket,
-                None if self._tls is None else self._tls.of,
-                made,
-                self._head_within_s,
-                self.url,
-                self._places,
-            )
+        self._uvicorn = server = _Uvicorn(_config(app), self._settled, self._head_within_s)
+        server.acceptor = TlsAcceptor(
+            self._socket,
+            None if self._tls is None else self._tls.of,
+            server.connection,
+            self._head_within_s,
+            self.url,
+            self._places,
         )
-        self._thread = threading.Thread(
-            target=self._run, args=(self._uvicorn,), name="http", daemon=True
-        )
+        self._thread = threading.Thread(target=self._run, args=(server,), name="http", daemon=True)
         self._thread.start()
         self._settled.wait(START_WITHIN_S)
-        if not self._uvicorn.started:
+        if not server.started:
             self.close()
             raise LaunchError("http", "the HTTP server did not come up", where=self.url)
         return self.url
 
     def close(self) -> None:
-        """End within a second, with streams still open too. Idempotent."""
+        """End within a second, even with open streams. Idempotent."""
         if self._app is not None:
             self._app.close()
         if self._uvicorn is not None:
@@ -126,7 +125,7 @@ class HttpServer:
 
     def _run(self, server: uvicorn.Server) -> None:
         try:
-            # A failed start is a SystemExit in uvicorn; here it is told by start().
+            # uvicorn raises SystemExit when it cannot start; start() then raises LaunchError.
             with contextlib.suppress(SystemExit):
                 asyncio.run(server.serve(sockets=[]))
         finally:
@@ -134,9 +133,9 @@ class HttpServer:
 
 
 class _Uvicorn(uvicorn.Server):
-    """A uvicorn that says when it serves, lets a `TlsAcceptor` accept, and hangs up on idlers.
+    """A uvicorn whose connections a `TlsAcceptor` accepts, and which closes idle ones.
 
-    It takes no signals: uvicorn takes them on the main thread only.
+    It handles no signals, since uvicorn does so only on the main thread.
     """
 
     def __init__(
@@ -146,56 +145,147 @@ class _Uvicorn(uvicorn.Server):
         self._serves = settled
         self._head_within_s = head_within_s
         self._watch: asyncio.Task[None] | None = None
-        self._acceptor: TlsAcceptor | None = None
+        # Accepts in place of uvicorn; must be set before this serves.
+        self.acceptor: TlsAcceptor | None = None
 
-    def accept_by(
-        self, acceptor: Callable[[Callable[[ConnectionSlot], asyncio.Protocol]], TlsAcceptor]
-    ) -> None:
-        """Let the `TlsAcceptor` that *acceptor* makes accept in uvicorn's place.
-
-        To be called before it serves.
-        """
-
-        def made(place: ConnectionSlot) -> asyncio.Protocol:
-            state, loop = self.lifespan.state, asyncio.get_running_loop()
-            connection = ServerConnection(self.config, self.server_state, state, loop)
-            connection.place = place
-            return connection
-
-        self._acceptor = acceptor(made)
+    def connection(self, place: ConnectionSlot) -> asyncio.Protocol:
+        """Return the HTTP protocol of the connection with the slot *place*."""
+        loop = asyncio.get_running_loop()
+        made = ServerConnection(self.config, self.server_state, self.lifespan.state, loop)
+        made.place = place
+        return made
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
-        if self._acceptor is not None:
-            self._acceptor.open()
-        self._watch = asyncio.create_task(close_idle_connections(self, self._head_within_s))
+        if self.acceptor is not None:
+            self.acceptor.open()
+        self._watch = asyncio.create_task(_close_idle_connections(self, self._head_within_s))
         self._serves.set()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         if self._watch is not None:
             self._watch.cancel()
-        if self._acceptor is not None:
-            self._acceptor.close()
+        if self.acceptor is not None:
+            self.acceptor.close()
         for connection in tuple(self.server_state.connections):
-            # Its goodbye would be waited for: a client that rests reads nothing.
-            if is_idle(connection) and connection.transport.get_extra_info("ssl_object"):
+            # An orderly end of TLS waits for the peer, and an idle client reads nothing.
+            if _is_idle(connection) and connection.transport.get_extra_info("ssl_object"):
                 connection.transport.abort()
         await super().shutdown(sockets)
 
 
-def _listen(host: str, port: int, preferred: int | None) -> socket.socket:
-    """Return a listening socket; only with IPPROTO_TCP do its connections get TCP_NODELAY.
+# uvicorn limits only the pause between two requests: a client that sends a byte a minute, or reads
+# nothing, would hold its connection for ever.
+async def _close_idle_connections(server: uvicorn.Server, head_within_s: float) -> None:
+    """Close connections that have waited for a whole head for *head_within_s* seconds.
 
-    asyncio looks at the protocol number before it sets the option; without it, p50 is 44 ms.
+    A closing connection has three times as long to take what was sent. A connection that is being
+    answered is left alone: the body and each part of the answer have their own deadlines.
     """
+    loop = asyncio.get_running_loop()
+    since: dict[Any, float] = {}
+    while True:
+        await asyncio.sleep(head_within_s / 4)
+        now_s = loop.time()
+        waiting = [c for c in server.server_state.connections if _waits(c)]
+        since = {connection: since.get(connection, now_s) for connection in waiting}
+        for connection, start_s in since.items():
+            patience = 3 if connection.transport.is_closing() else 1
+            if now_s - start_s >= patience * head_within_s:
+                connection.transport.abort()
+
+
+def _is_idle(connection: Any) -> bool:
+    """Return whether no request of *connection* is being answered."""
+    return connection.cycle is None or bool(connection.cycle.response_complete)
+
+
+def _waits(connection: Any) -> bool:
+    """Return whether *connection* waits for its peer, to send a head or to take the rest."""
+    if connection.transport is None:
+        return False
+    paused = connection.timeout_keep_alive_task is not None
+    return connection.transport.is_closing() or (_is_idle(connection) and not paused)
+
+
+class ServerConnection(H11Protocol):
+    """HTTP/1.1 of one connection, which keeps the state of its slot up to date."""
+
+    place: ConnectionSlot
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin, after the TLS handshake if there is one."""
+        super().connection_made(transport)
+        self.place.drop = transport.abort
+        behind_tls = transport.get_extra_info("ssl_object") is not None
+        proven = common_name(transport.get_extra_info("peercert")) if behind_tls else None
+        self.app = _ConnectionApp(self.app, self.place, proven)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Give the slot back."""
+        self.place.leave()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Take a part of a request; the slot is busy once its head is complete."""
+        super().data_received(data)
+        self._settle()
+
+    def on_response_complete(self) -> None:
+        """Become idle, or continue with a request that has already arrived."""
+        super().on_response_complete()
+        self._settle()
+
+    def _settle(self) -> None:
+        if _is_idle(self):
+            self.place.rest()
+        else:
+            self.place.work()
+
+
+class _ConnectionApp:
+    """The application of one connection; it adds the connection's slot to the scope.
+
+    With TLS it also adds ASGI's extension ``tls``, with the *proven* name of the client, and HSTS
+    to the answer. *proven* is None for plain HTTP, and empty without a certificate.
+    """
+
+    def __init__(self, app: ASGIApp, place: ConnectionSlot, proven: str | None) -> None:
+        self._app, self._place, self._proven = app, place, proven
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        scope[PLACE] = self._place
+        if self._proven is None:
+            await self._app(scope, receive, send)
+            return
+
+        async def secured(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message.get("headers", ()), HSTS]
+            await send(message)
+
+        tls = {"client_cert_name": self._proven or None}
+        scope["extensions"] = {**scope.get("extensions", {}), "tls": tls}
+        await self._app(scope, receive, secured)
+
+
+def _listen(host: str, port: int, preferred: int | None) -> socket.socket:
+    """Return a listening socket."""
     first = preferred if preferred and not port else port
     for candidate in dict.fromkeys((first, port)):
-        family, place = _resolved(host, candidate)
+        try:
+            found = socket.getaddrinfo(host, candidate, type=socket.SOCK_STREAM)
+        except socket.gaierror as error:
+            raise _taken(host, candidate, error) from error
+        # An IPv4 address if the name has one.
+        family, _, _, _, place = min(found, key=lambda one: one[0] != socket.AF_INET)
+        # asyncio sets TCP_NODELAY only on connections of a socket with this protocol number;
+        # without the option, p50 is 44 ms.
         listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         try:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listener.bind(place)
-            # At once: two sockets may bind one port, but only one of them may listen.
+            # At once: two sockets may bind one port, but only one of them can listen.
             listener.listen(BACKLOG)
         except OSError as error:
             listener.close()
@@ -205,20 +295,6 @@ def _listen(host: str, port: int, preferred: int | None) -> socket.socket:
             listener.setblocking(False)  # noqa: FBT003 (the standard library's signature)
             return listener
     raise AssertionError(host)  # pragma: no cover (the last candidate returned or raised)
-
-
-def _resolved(host: str, port: int) -> tuple[socket.AddressFamily, tuple[object, ...]]:
-    """Return where *host* is, of version 4 where it has such an address.
-
-    Raises:
-        LaunchError: Nobody knows the name.
-    """
-    try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    except socket.gaierror as error:
-        raise _taken(host, port, error) from error
-    family, _, _, _, place = min(found, key=lambda one: one[0] != socket.AF_INET)
-    return family, place
 
 
 def _taken(host: str, port: int, error: OSError) -> LaunchError:
@@ -244,15 +320,16 @@ def _config(app: App) -> uvicorn.Config:
         app,
         access_log=False,
         h11_max_incomplete_event_size=LARGEST_HEAD,
-        http=ServerConnection,  # by h11: the other one, taken where it is installed, bounds no head
+        # With h11: httptools, which uvicorn prefers, does not limit the size of a head.
+        http=ServerConnection,
         interface="asgi3",
         lifespan="on",
         log_config=None,
         log_level="warning",
         loop="asyncio",
-        proxy_headers=False,  # an address in a header is proof of nothing
+        proxy_headers=False,  # an address in a header proves nothing
         server_header=False,
-        timeout_graceful_shutdown=cast("int", CLOSE_WITHIN_S),  # any number of seconds will do
+        timeout_graceful_shutdown=cast("int", CLOSE_WITHIN_S),  # uvicorn takes fractions too
         timeout_keep_alive=KEEP_ALIVE_S,
         ws="none",
     )

@@ -1,9 +1,9 @@
-"""What a provider must do (`protocols`), and the values it is given and gives back (`values`)."""
+"""The Protocols of providers (`protocols`), and the values that they take and return (`values`)."""
 
 from tarn.domain import Secret
 from tarn.interfaces.protocols import (
+    Affinity,
     Authorizer,
-    CeilingSource,
     Deployer,
     Discovery,
     Runtime,
@@ -20,6 +20,7 @@ from tarn.interfaces.values import (
     CheckResult,
     ClientContext,
     Clock,
+    ClusterInspection,
     ClusterRef,
     Ending,
     Finding,
@@ -33,12 +34,13 @@ from tarn.interfaces.values import (
 )
 
 __all__ = [
+    "Affinity",
     "Authorizer",
-    "CeilingSource",
     "Check",
     "CheckResult",
     "ClientContext",
     "Clock",
+    "ClusterInspection",
     "ClusterRef",
     "Deployer",
     "Discovery",

@@ -1,16 +1,19 @@
-"""The Protocols: what a provider must do, on which thread, and what it may not do."""
+"""The Protocols of providers: what each method does, and on which thread."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from tarn.domain import (
+    AffinityRule,
     Applied,
     ClusterSpec,
     DiscoveryView,
     Epoch,
     Fact,
     FleetView,
+    Issue,
+    ModelTraits,
     Principal,
     Readiness,
     Recovered,
@@ -32,8 +35,8 @@ from tarn.interfaces.values import (
 )
 
 __all__ = [
+    "Affinity",
     "Authorizer",
-    "CeilingSource",
     "Deployer",
     "Discovery",
     "Runtime",
@@ -48,68 +51,72 @@ __all__ = [
 
 
 class Runtime(Protocol):
-    """Runs instances. Owns one worker in the master; the control thread only posts and reads."""
+    """Runs instances. Has one worker thread in the master, for which nothing else waits."""
 
     def start(self, api_url: str) -> Recovered:
-        """Announce where the API listens, and adopt what an earlier master left running.
+        """Announce the API's address, and take over instances of an earlier master.
 
-        Called once, before anything else, by the master that starts. YARN registers the
-        application here; locally the address goes into ``ref.json``.
+        Called once, before any other method. YARN registers the application here; the local
+        runtime writes the address into ``ref.json``.
         """
         ...
 
     def apply(self, wish: RuntimeWish) -> None:
-        """Bring the world closer to *wish*. On the worker; may take long; idempotent.
+        """Start and stop instances as *wish* says. On the worker; may take long; idempotent.
 
-        A wish that was applied before changes nothing. An id in neither ``want`` nor ``stop`` is
-        left alone. Before every spawn and kill the epoch is compared: a newer one raises
-        ``Superseded`` and nothing is done. A launch that fails becomes an ``Ended`` fact, not an
-        exception; an exception means that the whole runtime did not answer, and is tried again.
+        A wish that was applied before changes nothing. Instances whose ids are in neither ``want``
+        nor ``stop`` are left alone. Before every start and kill the runtime compares the epoch; if
+        a newer master is at work, it raises ``Superseded`` and does nothing. A failed launch
+        becomes an ``Ended`` fact. An exception means that the runtime itself did not answer, and
+        the wish is applied again later.
         """
         ...
 
     def facts(self) -> tuple[Fact, ...]:
-        """Return everything that is known now; never blocks.
+        """Return all current facts; never blocks.
 
-        At most one `Pending`, `Running` or `Ended` for an instance, and next to `Running` at most
-        one `StubEnded`, where the runtime sees the processes of Python models.
+        There is at most one `Pending`, `Running` or `Ended` for an instance, and in addition to
+        `Running` at most one `StubEnded`, if the runtime sees the processes of Python models.
         """
         ...
 
     def heard_s(self) -> float:
-        """Return the monotonic second of the last answer from whoever grants containers.
+        """Return the monotonic second of the last answer of the resource manager.
 
-        Never blocks. Asked in every tick of the control thread, also while nothing is applied.
+        Never blocks. Called in every tick of the control thread, even if nothing is applied.
 
         Raises:
-            Superseded: The one who grants containers said that a newer master is at work.
-            PluginError: An error of the runtime's own ended its work. The master ends, the fleet
-                stays, and another master follows.
+            Superseded: The resource manager reports that a newer master is at work.
+            PluginError: The runtime's worker ended by an error. The master ends, the instances
+                run on, and another master takes them over.
         """
         ...
 
-    def warnings(self) -> tuple[str, ...]:
-        """Return what a person should know about the runtime now, a line each. Never blocks."""
+    def warnings(self) -> tuple[Issue | str, ...]:
+        """Return the current problems of the runtime. Never blocks.
+
+        An `Issue` without a subject is about the runtime. A string is one line without a code.
+        """
         ...
 
     def log(self, instance_id: str, lines: int) -> LogTail:
-        """Return the last *lines* lines of what an instance wrote to standard error.
+        """Return the last *lines* lines that an instance wrote to standard error.
 
-        Blocks for a few seconds at most; asked on a thread of its own, like all others, with a
-        deadline, so it must be thread-safe. It need not reach further back than a mebibyte.
+        May block for a few seconds. Called from several threads, with a deadline, so it must be
+        thread-safe. It may return less than requested beyond the last mebibyte.
 
         Raises:
-            NotFoundError: There is no log of an instance of this id, whatever the id holds.
-            ProviderError: The keeper of the log does not answer, or refuses it.
+            NotFoundError: There is no log for this id, which may be any text.
+            ProviderError: The log cannot be read.
         """
         ...
 
     def finish(self) -> None:
-        """The cluster ended: unregister, and remove what the runtime keeps. Called once, last."""
+        """Unregister the ended cluster, and remove its files. Called once, before `close`."""
         ...
 
     def close(self) -> None:
-        """Leave: end threads and handles; instances stay. Idempotent, returns within a second."""
+        """End threads and close handles; instances run on. Idempotent, within a second."""
         ...
 
 
@@ -117,75 +124,73 @@ class Deployer(Protocol):
     """Starts, finds and ends masters, from a client process."""
 
     def check(self, spec: ClusterSpec) -> tuple[Finding, ...]:
-        """Look for what would make a start fail; changes nothing."""
+        """Return what would make a start fail; changes nothing."""
         ...
 
     def plan(self, spec: ClusterSpec, staged: Staged) -> LaunchPlan:
-        """Say what `submit` would lead to; starts nothing, writes nothing, and raises nothing.
+        """Return what `submit` would do; starts, writes and raises nothing.
 
-        *staged* may be a guess, where nothing was copied yet. What cannot work is for `check`.
+        *staged* may be a guess, if the repository was not copied yet. Problems belong to `check`.
         """
         ...
 
     def submit(self, spec: ClusterSpec, staged: Staged, files: Mapping[str, bytes]) -> ClusterRef:
-        """Start a master for *spec*. Two at once: one wins by exclusive creation.
+        """Start a master for *spec*; of two concurrent calls one raises `RefusedError`.
 
-        *files* (``spec.yaml``, ``staged.json``, ``api_token``) are put, mode 0600, where the
-        master finds them before it starts. Instances that lost their master are taken over.
+        *files* (``spec.yaml``, ``staged.json``, ``api_token``) are written with mode 0600 where
+        the master reads them. The master takes over instances of an earlier one.
 
         Raises:
-            RefusedError: One of this name runs already, or is being started (TARN-2103).
-            LaunchError: The master did not come up; nothing is left behind.
+            RefusedError: A cluster of this name runs already, or is being started (TARN-2103).
+            LaunchError: The master did not start; nothing of it remains.
         """
         ...
 
     def find(self, name: str) -> ClusterRef | None:
         """Return the running cluster of this name, or None.
 
-        Where only its instances run, ``url`` is None and ``orphans`` names them; with none of
-        these the master is being started.
+        If only its instances run, ``url`` is None and ``orphans`` names them; with neither, the
+        master is being started.
         """
         ...
 
     def ended(self, name: str) -> Ending | None:
-        """Return how the last cluster of this name ended; None where nobody remembers one."""
+        """Return how the last cluster of this name ended; None if that is unknown."""
         ...
 
     def end(self, ref: ClusterRef) -> None:
-        """End by force what the master of *ref* did not end itself; idempotent."""
+        """Kill whatever of *ref* still runs, and remove its files; idempotent."""
         ...
 
     def logs(self, ref: ClusterRef, instance_id: str, tail: int | None) -> Iterator[str]:
         """Yield the last *tail* lines (None: all) of one instance's log; '' is the master's.
 
         Raises:
-            NotFoundError: There is none.
+            NotFoundError: There is no such log.
         """
         ...
 
     def logged(self, ref: ClusterRef) -> tuple[str, ...]:
-        """Return the ids of the instances that have a log, sorted; also of those that ended.
+        """Return the ids of the instances that have a log, also of ended ones, sorted.
 
-        What is over for long, or was collected in a way that cannot be told any more, may be left
-        out.
+        Instances that ended long ago may be left out.
         """
         ...
 
 
 @runtime_checkable
 class Uploader(Protocol):
-    """What a `Deployer` also is where its machines read files from somewhere else than here."""
+    """A `Deployer` that can also copy files to where its machines read them."""
 
     def put(self, local: Path, uri: str) -> tuple[str, bool]:
-        """Copy a file to *uri*; nobody ever sees a part of it.
+        """Copy a file to *uri*; it becomes visible only when it is complete.
 
         Returns:
-            The whole URI, and whether a file of this size was there already: then nothing is
-            copied.
+            The whole URI, and whether a file of this size existed already and was kept.
 
         Raises:
-            RefusedError: Another file is there.
-            ProviderError: It cannot be written.
+            RefusedError: Another file exists at *uri*.
+            ProviderError: The file cannot be written.
         """
         ...
 
@@ -194,39 +199,39 @@ class StateStore(Protocol):
     """Keeps a master's state. Used by the state thread only."""
 
     def load(self) -> tuple[SavedState | None, tuple[str, ...]]:
-        """Return the highest state that parses (None: there is none) and alerts about the others.
+        """Return the newest readable state (or None), and alerts about unreadable ones.
 
         Raises:
-            TarnError: The newest one has a newer schema (code TARN-1007).
+            TarnError: The newest state has a newer schema (code TARN-1007).
         """
         ...
 
     def save(self, state: SavedState, epoch: Epoch) -> None:
-        """Write, fsync, rename; two are kept. ``Superseded`` when a higher epoch saved."""
+        """Save *state* durably, and keep the one before; raise ``Superseded`` for a newer epoch."""
         ...
 
     def keep(self, name: str, data: bytes, epoch: Epoch) -> None:
-        """Keep *data* for masters to come, in place of what was kept as *name*; all of it or none.
+        """Keep *data* under *name* for later masters, in place of older data; atomic.
 
-        Nothing depends on it, unlike on the state. It goes with the cluster. For one thread of its
-        own, next to the state thread.
+        A cluster works without it, unlike without its state. It is removed with the cluster. Used
+        by one thread other than the state thread.
 
         Args:
             name: Lower-case letters.
-            data: As it is given back.
-            epoch: Of this master.
+            data: The content.
+            epoch: The epoch of this master.
 
         Raises:
-            Superseded: A higher epoch has kept something as *name*, or a newer master is at work.
-            ProviderError: It was not taken; what was kept before stays.
+            Superseded: A master with a higher epoch has kept data, or is at work.
+            ProviderError: The data was not kept; older data remains.
         """
         ...
 
     def kept(self, name: str) -> bytes | None:
-        """Return what was kept last as *name*; None: nothing was.
+        """Return the data that was kept under *name*, or None.
 
         Raises:
-            ProviderError: It cannot be read; ``retry_after_s`` says whether it may be later.
+            ProviderError: It cannot be read; ``retry_after_s`` tells whether to try again.
         """
         ...
 
@@ -235,31 +240,33 @@ class Storage(Protocol):
     """Makes a model repository usable for instances."""
 
     def resolve(self, uri: str, context: ClientContext) -> Staged:
-        """Return where *uri* is, after copying it where that is needed.
+        """Return the place of *uri*, after copying it if needed.
 
-        Copies go to a fresh place and are renamed into it: a failure leaves the old copy usable.
+        A copy is made in a new directory that is renamed at the end, so that a failure leaves the
+        old copy usable.
 
         Raises:
-            StorageError: Missing, unreadable, or not enough space (bytes needed and free).
+            StorageError: *uri* is missing or unreadable, or there is not enough space; the
+                message has the bytes needed and free.
         """
         ...
 
 
 class Discovery(Protocol):
-    """Publishes who may get traffic. Owns one worker in the master."""
+    """Publishes which instances may get traffic. Has one worker thread in the master."""
 
     def reach(self, within_s: float) -> None:
-        """Make sure that the outside world answers; asked once, before the first view.
+        """Check that the service behind the discovery answers; called before the first view.
 
         Raises:
-            DiscoveryError: It could not be reached within *within_s* seconds.
+            DiscoveryError: The service did not answer within *within_s* seconds.
         """
         ...
 
     def sync(self, view: DiscoveryView) -> None:
         """Publish *view*. On the worker; idempotent; refuses a lower epoch.
 
-        An incomplete view adds, and removes nothing. Raises ``DiscoveryError`` to be tried again.
+        An incomplete view only adds instances. After a ``DiscoveryError`` it is called again.
         """
         ...
 
@@ -267,95 +274,110 @@ class Discovery(Protocol):
         """Return the last acknowledged view; None before the first. Never blocks.
 
         Raises:
-            Superseded: A newer master has published; the master that asks leaves.
+            Superseded: A newer master has published; the calling master then exits.
         """
         ...
 
     def close(self, *, withdraw: bool) -> None:
-        """Leave; with *withdraw* nothing published stays. Idempotent, returns within a second."""
+        """Stop; with *withdraw* remove all that was published. Idempotent, within a second."""
         ...
 
 
 class Authorizer(Protocol):
-    """Says who may do what. Called on a small pool; must be thread-safe.
+    """Decides which user may do what. Called from a small pool of threads; thread-safe.
 
-    The actions are those of `tarn.domain.access`: on a model, or (with the model ``""``) on the
+    The actions are those of `tarn.domain.access`, on a model or (with the model ``""``) on the
     fleet.
     """
 
     def check(self, principal: Principal, action: str, model: str) -> Verdict:
-        """Answer within the deadline of the caller; an exception or a late answer is a no."""
+        """Return the verdict; an exception, or one after the caller's deadline, denies."""
         ...
 
     def check_each(
         self, principal: Principal, action: str, models: Sequence[str]
     ) -> tuple[Verdict, ...]:
-        """Answer for each of *models*, in their order: what a list shows to somebody."""
+        """Return the verdict for each of *models*, in their order."""
         ...
 
     def ready(self) -> Readiness:
-        """Say whether checks can be answered at all; shown in ``/health``. Never blocks."""
+        """Return whether checks can be answered at all, for ``/health``. Never blocks."""
         ...
 
     def close(self) -> None:
-        """Leave: write what an audit has not written yet. Idempotent, returns within a second."""
+        """Stop, and write the rest of the audit. Idempotent, returns within a second."""
+        ...
+
+
+class Affinity(Protocol):
+    """Says which requests must reach the same instance. Pure and stateless."""
+
+    def rules(self, models: Sequence[ModelTraits]) -> tuple[AffinityRule, ...]:
+        """Return the rules for these *models*, which are all that the fleet serves now.
+
+        Called on a worker thread of the master when the models change. The first rule that names a
+        model counts. There may be 64 rules, with 4,096 names in all.
+        """
         ...
 
 
 class UserDirectory(Protocol):
-    """How a cluster calls people. Asked on a small pool; must be thread-safe, and may block."""
+    """Names of users and groups. Called from a small pool of threads; thread-safe; may block."""
 
     def short(self, principal: str) -> str:
-        """Return the user's name of a Kerberos *principal*, by the cluster's ``auth_to_local``.
+        """Return the user name of a Kerberos *principal*, by the cluster's ``auth_to_local``.
 
-        Empty: no rule makes a name of it, so it may not come in. An exception is a no, too.
+        '' means that no rule matches; then, as after an exception, access is denied.
         """
         ...
 
     def groups(self, user: str) -> frozenset[str]:
-        """Return the groups of *user*; none of somebody unknown. An exception is a no."""
+        """Return the groups of *user*, empty if it is unknown; an exception denies access."""
         ...
 
 
 class ScalingPolicy(Protocol):
-    """Wants a number of replicas. Pure and stateless: everything is in the view."""
+    """Computes the wanted number of replicas. Pure and stateless: all input is in the view."""
 
     def wanted(self, fleet: FleetView) -> Wish:
-        """Return the size that *fleet* should have, or None to keep it. Same input, same answer."""
+        """Return the size that *fleet* should have, or None to keep its size."""
         ...
 
 
 class SecretStore(Protocol):
-    """Reads, and where it can writes, secrets by name. Made and used in a client process only."""
+    """Reads secrets by name, and may write them. Used in client processes only."""
 
     def names(self) -> tuple[str, ...]:
-        """Return the names, sorted; raises like `read`."""
+        """Return the names, sorted; raises as `read` does."""
         ...
 
     def read(self, name: str) -> Secret:
-        """Return one secret; ``NotFoundError`` when there is none of that name.
+        """Return one secret.
 
         Raises:
-            ConfigError: The store is none, or of a kind that cannot be read, or the password is
-                wrong: in words that name no value.
-            ProviderError: It did not answer.
+            NotFoundError: There is no secret of that name.
+            ConfigError: The store has an unknown format, or the password is wrong; the message
+                contains no value.
+            ProviderError: The store did not answer.
         """
         ...
 
     def write(self, name: str, value: str) -> None:
-        """Store *value* durably, in place of an older one; other names keep theirs.
+        """Store *value* durably, in place of an older one.
 
-        Everybody who reads meanwhile sees the old store or the new one. ``ProviderError`` where the
-        store is read-only.
+        A concurrent reader sees the whole old store or the whole new one.
+
+        Raises:
+            ProviderError: The store is read-only.
         """
         ...
 
 
 class Signal(Protocol):
-    """Makes one number for the whole fleet from what was scraped. Pure.
+    """Computes one number for the whole fleet from scraped metrics.
 
-    One that measures the master's own machine is not, and means nothing in a simulation. On the
-    policy's thread, within its deadline.
+    It should be pure: a signal that measures the master's own machine has no meaning in a
+    simulation. Called on the policy's thread, within its deadline.
     """
 
     def read(
@@ -365,19 +387,7 @@ class Signal(Protocol):
     ) -> Sample[float]:
         """Return the signal over the last *window_s* seconds.
 
-        *samples* maps the id of each ready instance to (monotonic seconds, metrics), oldest first;
-        to nothing while it has not been read, or only long ago. An exception is Unknown.
+        *samples* maps the id of each ready instance to its (monotonic seconds, metrics), oldest
+        first; empty if it was not scraped recently. After an exception the signal is unknown.
         """
-        ...
-
-
-class CeilingSource(Protocol):
-    """Grants a farm's ceiling. Asked off the control thread."""
-
-    def register(self, status: Mapping[str, object]) -> None:
-        """Tell the farm what this cluster has and wants."""
-        ...
-
-    def ceiling(self) -> Sample[int]:
-        """Return the most replicas granted at present."""
         ...

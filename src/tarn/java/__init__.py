@@ -1,9 +1,9 @@
-"""The one JVM of a process: its jars, its start, and its errors in words.
+"""The JVM of a process: its jars, its start, and its errors.
 
-Only `tarn.java.jvm` imports JPype, and only once `start` is called. Jars that clash with Hadoop's
-live in an `IsolatedClassLoader`. A process that holds a JVM
-never forks, and never enables faulthandler: the JVM uses the same signals. Python threads that
-call Java are attached to it as daemons, so none of them keeps the process alive.
+Only `tarn.java.jvm` imports JPype, and only when `start` is called. Jars that clash with Hadoop's
+go into an `IsolatedClassLoader`. A process with a JVM must not fork or enable faulthandler, which
+uses the same signals. Python threads that call Java are attached to it as daemons, so none of them
+keeps the process alive.
 """
 
 from tarn.java.classpath import (
@@ -12,11 +12,22 @@ from tarn.java.classpath import (
     hadoop_classpath,
     hadoop_numbers,
     java_home,
+    java_version,
     kerberos_options,
 )
-from tarn.java.faults import Fault, describe, mask
-from tarn.java.isolated_class_loader import IsolatedClassLoader
-from tarn.java.jvm import OLDEST_JAVA, ensure, leave, load, start, started, throwable
+from tarn.java.jvm import (
+    OLDEST_JAVA,
+    Fault,
+    IsolatedClassLoader,
+    describe,
+    ensure,
+    leave,
+    load,
+    mask,
+    start,
+    started,
+    throwable,
+)
 
 __all__ = [
     "OLDEST_HADOOP",
@@ -29,6 +40,7 @@ __all__ = [
     "hadoop_classpath",
     "hadoop_numbers",
     "java_home",
+    "java_version",
     "kerberos_options",
     "leave",
     "load",

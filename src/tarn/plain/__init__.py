@@ -1,23 +1,25 @@
-"""Between frozen values and plain data: reading with all problems at once, writing, describing.
+"""Convert between attrs classes and plain data, with all problems at once. Pure.
 
-For `tarn.config` (the spec) and `tarn.plugins` (a provider's settings) alike. Pure.
+`tarn.config` uses it for the spec, and `tarn.plugins` for the settings of providers.
 """
 
-from tarn.plain.amount import Amount, Within, amount, amount_text
-from tarn.plain.describe import describe
-from tarn.plain.doubtful import Doubtful, doubt
-from tarn.plain.mask import MASK, masked, redact, secret_path
-from tarn.plain.moment import since
-from tarn.plain.naming import not_empty
-from tarn.plain.options import REQUIRED, Option, options
+from tarn.plain.describe import REQUIRED, Option, describe, options
+from tarn.plain.mask import MASK, SecretMasker, forms, masked, redact, secret_path
 from tarn.plain.problem import Problem, did_you_mean, in_quotes, join, shown
-from tarn.plain.secret_masker import SecretMasker, forms
-from tarn.plain.shell import pasted
-from tarn.plain.span import seconds
-from tarn.plain.structure import structure
-from tarn.plain.units import UNITS, Unit, key_of, unit_of
-from tarn.plain.unstructure import unstructure
-from tarn.plain.visible import VisibleStream, underlying, visible
+from tarn.plain.structure import Doubtful, doubt, from_record, structure, to_record, unstructure
+from tarn.plain.text import VisibleStream, not_empty, pasted, underlying, visible
+from tarn.plain.units import (
+    UNITS,
+    Amount,
+    Unit,
+    Within,
+    amount,
+    amount_text,
+    key_of,
+    seconds,
+    since,
+    unit_of,
+)
 
 __all__ = [
     "MASK",
@@ -37,6 +39,7 @@ __all__ = [
     "did_you_mean",
     "doubt",
     "forms",
+    "from_record",
     "in_quotes",
     "join",
     "key_of",
@@ -50,6 +53,7 @@ __all__ = [
     "shown",
     "since",
     "structure",
+    "to_record",
     "underlying",
     "unit_of",
     "unstructure",

@@ -1,4 +1,4 @@
-"""An attrs class as JSON Schema (draft 2020-12), with the docstrings under its fields."""
+"""Describe an attrs class as JSON Schema (draft 2020-12), or as a list of options."""
 
 import ast
 import enum
@@ -11,17 +11,16 @@ from typing import Any, Literal, Union, get_args, get_origin
 
 import attrs
 
-from tarn.plain.constraints import constraints
+from tarn.plain.structure import constraints, unstructure
 from tarn.plain.units import Unit, key_of, unit_of
-from tarn.plain.unstructure import unstructure
 
-__all__ = ["describe", "field_docs"]
+__all__ = ["REQUIRED", "Option", "describe", "field_docs", "options"]
 
 _SCALARS = {int: "integer", float: "number", str: "string", bool: "boolean"}
 
 
 def describe(cls: type[Any]) -> dict[str, object]:
-    """Return the schema of what `structure` accepts for *cls*."""
+    """Return the JSON Schema of the data that `structure` accepts for *cls*."""
     resolved = attrs.resolve_types(cls)
     docs = field_docs(cls)
     fields = [field for field in attrs.fields(resolved) if field.init]
@@ -36,7 +35,7 @@ def describe(cls: type[Any]) -> dict[str, object]:
 
 
 def field_docs(cls: type[Any]) -> dict[str, str]:
-    """Return field name to the docstring under it; empty where the source cannot be read."""
+    """Return the docstring below each field by its name; empty without the source."""
     try:
         tree = ast.parse(textwrap.dedent(inspect.getsource(cls)))
     except (OSError, TypeError, SyntaxError):
@@ -66,17 +65,12 @@ def _field(field: "attrs.Attribute[Any]", doc: str) -> dict[str, object]:
     if doc:
         schema["description"] = doc
     if field.default is not attrs.NOTHING:
-        schema["default"] = _default(field)
+        default: Any = field.default
+        value = default.factory() if isinstance(default, attrs.Factory) else default  # type: ignore[arg-type]
+        unit = unit_of(field.name)
+        quantity = unit is not None and isinstance(value, int | float)
+        schema["default"] = unit.format(value) if unit and quantity else unstructure(value)
     return schema
-
-
-def _default(field: "attrs.Attribute[Any]") -> object:
-    default: Any = field.default
-    value = default.factory() if isinstance(default, attrs.Factory) else default  # type: ignore[arg-type]
-    unit = unit_of(field.name)
-    if unit is not None and isinstance(value, int | float):
-        return unit.format(value)
-    return unstructure(value)
 
 
 def _nullable(kind: Any) -> bool:
@@ -119,3 +113,54 @@ def _container(kind: Any, origin: Any, unit: Unit | None) -> dict[str, object]:
     if issubclass(origin, list | tuple | frozenset):
         return {"type": "array", "items": _kind((*arguments, Any)[0], unit)}
     return {"type": "string"}
+
+
+REQUIRED = "required"
+"""In place of a default, for an option without one."""
+_BOUNDS = {"exclusiveMinimum": ">", "minimum": ">=", "exclusiveMaximum": "<", "maximum": "<="}
+_WORDS = {"boolean": "true or false", "string": "text", "array": "list", "object": "mapping"}
+
+
+@attrs.frozen
+class Option:
+    """One key that a person may write under ``options``."""
+
+    key: str
+    kind: str
+    """``number > 0``, ``a duration, such as 10m``, ``'min' or 'max'``."""
+    default: object
+    """As it would be written; `REQUIRED` if there is none."""
+    meaning: str
+
+
+def options(cls: type[Any]) -> tuple[Option, ...]:
+    """Return the options from which *cls* is made, in the order of its fields."""
+    described: Any = describe(cls)
+    required = described.get("required", ())
+    fields = [field for field in attrs.fields(cls) if field.init]
+    return tuple(
+        Option(
+            key,
+            _option_kind(schema, field.name),
+            REQUIRED if key in required else schema["default"],
+            " ".join(schema.get("description", "").split()),
+        )
+        for field, (key, schema) in zip(fields, described["properties"].items(), strict=True)
+    )
+
+
+def _option_kind(schema: Mapping[str, Any], field_name: str) -> str:
+    unit = unit_of(field_name)
+    if unit is not None and "pattern" in schema:
+        return f"{unit.noun}, such as {unit.example.split(', ')[0]}"
+    if "enum" in schema:
+        return " or ".join(repr(choice) for choice in schema["enum"])
+    if "anyOf" in schema:
+        some = [member for member in schema["anyOf"] if member.get("type") != "null"]
+        null = ", or null" if len(some) < len(schema["anyOf"]) else ""
+        return " or ".join(_option_kind(member, field_name) for member in some) + null
+    types = schema.get("type", "anything")
+    listed = [types] if isinstance(types, str) else types
+    words = " or ".join(_WORDS.get(kind, kind) for kind in listed if kind != "null")
+    bounds = [f" {sign} {schema[name]:g}" for name, sign in _BOUNDS.items() if name in schema]
+    return words + " and".join(bounds) + (", or null" if "null" in listed else "")

@@ -1,4 +1,4 @@
-"""What is wrong with plain data, and how values are shown in messages."""
+"""Problems of plain data, and the form of values in messages."""
 
 import difflib
 from collections.abc import Iterable, Mapping
@@ -15,18 +15,20 @@ _LONGEST_SHOWN = 60
 
 @attrs.frozen
 class Problem:
-    """One thing that cannot be meant, before it is known where it was written."""
+    """One problem, before it is known in which file and line the value is."""
 
     path: str
     code: str
     text: str
-    """What was found; follows the path, and the value where that is told: ``: unknown key``."""
+    """The finding, which continues the path and the value: ``: unknown key``."""
     right: str = ""
     next_step: str = ""
     value: str = ""
-    """The value as `shown`; empty where it is not told."""
+    """The value as `shown`; empty if it is not part of the message."""
     wants_text: bool = False
     """Whether the value would be right in quotes."""
+    why: str = ""
+    """The reason alone, if ``text`` contains more."""
 
     @property
     def found(self) -> str:
@@ -35,7 +37,7 @@ class Problem:
         return f"{self.path}{value}{self.text}" if self.path else self.text.removeprefix(": ")
 
     def as_written(self, text: str) -> "Problem":
-        """Return the problem told with the *text* that stands in the file."""
+        """Return the problem with the value as the file has it, *text*."""
         if not self.value or secret_path(self.path):
             return self
         step = in_quotes(text) if self.wants_text else self.next_step
@@ -71,7 +73,7 @@ def shown(value: object, path: str) -> str:
 
 
 def did_you_mean(word: object, known: Iterable[str]) -> str:
-    """Return ``Did you mean 'x'?`` for the known word nearest to *word*, or nothing."""
+    """Return ``Did you mean 'x'?`` for the known word most similar to *word*, or ''."""
     lower = {name.lower(): name for name in known}
     near = difflib.get_close_matches(str(word)[:_LONGEST_SHOWN].lower(), lower, n=1, cutoff=0.6)
     return f"Did you mean '{lower[near[0]]}'?" if near else ""

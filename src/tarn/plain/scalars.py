@@ -1,5 +1,6 @@
-"""Single values: text, numbers, quantities with a unit, words of an enumeration."""
+"""Read single values: strings, numbers, quantities with a unit, members of an enumeration."""
 
+import contextlib
 import enum
 import math
 from collections.abc import Iterable
@@ -14,6 +15,7 @@ from tarn.plain.units import Unit
 
 __all__ = ["is_scalar", "needs", "one_of", "scalar"]
 
+# Common spellings of units, and the correct ones.
 _GUESSES = {
     "_mib": {
         **dict.fromkeys(("k", "kb", "kib"), "KiB"), **dict.fromkeys(("m", "mb", "mib"), "MiB"),
@@ -27,16 +29,15 @@ _GUESSES = {
         **dict.fromkeys(("ms", "msec", "millis"), "ms"), "µs": "us", "us": "us",
     },
 }  # fmt: skip
-"""What people write, to the unit they mean."""
 
 
 def is_scalar(kind: Any) -> bool:
-    """Whether `scalar` reads *kind*."""
+    """Tell whether `scalar` reads *kind*."""
     return kind in _READERS or (isinstance(kind, type) and issubclass(kind, enum.Enum))
 
 
 def scalar(kind: Any, value: object, path: str, unit: Unit | None) -> Any:
-    """Return *value* as *kind*, or the `Problem` that it is none."""
+    """Return *value* as *kind*, or a `Problem`."""
     if unit is not None and kind in (int, float):
         return _quantity(kind, value, path, unit)
     if kind in _READERS:
@@ -53,7 +54,7 @@ def needs(path: str, value: object, needed: str, next_step: str = "") -> Problem
 
 
 def one_of(path: str, value: object, known: Iterable[object]) -> Problem:
-    """Return the problem that *value* is none of the *known* words."""
+    """Return the problem that *value* is not one of the *known* words."""
     words = [str(word) for word in known]
     right = " or ".join(f"'{word}'" for word in words)
     return needs(path, value, right, did_you_mean(value, words))
@@ -88,22 +89,20 @@ def _whole(value: object, path: str) -> Any:
 
 
 def _real(value: object, path: str) -> Any:
-    try:
-        number = float(value) if _is_number(value) else math.nan  # type: ignore[arg-type]
-    except OverflowError:
-        number = math.inf
+    number = math.nan
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        with contextlib.suppress(OverflowError):  # a whole number may be too large for a float
+            number = float(value)
     return number if math.isfinite(number) else needs(path, value, "a number", _unquote(value))
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _quantity(kind: Any, value: object, path: str, unit: Unit) -> Any:
     example = f"for example {unit.example}"
     if isinstance(value, int | float) and not isinstance(value, bool):
         text = f": {unit.noun} needs its unit"
-        step = f"Write {unit.bare(value)}, or {example}" if _small(value) else f"Write {example}"
+        step = f"Write {example}"
+        if 0 <= value < 1e9:  # noqa: PLR2004 (a larger number is a mistake in any unit)
+            step = f"Write {unit.bare(value)}, or {example}"
         return Problem(path, BAD_VALUE, text, next_step=step, value=shown(value, path))
     if not isinstance(value, str):
         return needs(path, value, unit.noun, f"Write {example}")
@@ -118,19 +117,15 @@ def _quantity(kind: Any, value: object, path: str, unit: Unit) -> Any:
     return kind(number)
 
 
-def _small(value: float) -> bool:
-    return 0 <= value < 1e9  # noqa: PLR2004 (beyond it, nobody knows what was meant)
-
-
 def _unquote(value: object) -> str:
-    """Return a hint where the text would be a number without its quotes."""
+    """Return a hint if *value* is a number in quotes, else ''."""
     if isinstance(value, str) and value.strip().lstrip("-").replace(".", "", 1).isdigit():
         return "Write it without quotes"
     return ""
 
 
 def _repair(value: str, unit: Unit) -> str:
-    """Return how the quantity is written, where it can be guessed."""
+    """Return a hint with the likely quantity, or ''."""
     compact = value.strip()
     number = compact.rstrip("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZµ ")
     letters = compact[len(number) :].strip().lower()

@@ -1,4 +1,4 @@
-"""The kinds of providers, and the names that come with later parts."""
+"""The kinds of providers, and the names of providers that come with later parts."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -12,21 +12,22 @@ KINDS: Mapping[str, str] = MappingProxyType(
         "storage": "tarn_storages",
         "discovery": "tarn_discoveries",
         "authorizer": "tarn_authorizers",
+        "affinity": "tarn_affinities",
         "scaling": "tarn_scaling_policies",
         "secrets": "tarn_secret_stores",
         "signal": "tarn_signals",
-        "ceiling": "tarn_ceilings",
     }
 )
-"""Kind of provider (the spec's key where there is one) to the hook that offers it."""
+"""The hook of each kind of provider; a kind is the spec's key, if it has one."""
 
 COMING: Mapping[tuple[str, str], str] = MappingProxyType(
     {
         ("runtime", "skein"): "SKEIN",
     }
 )
-"""Names that the documentation uses and this version lacks, with the part that brings them."""
+"""Providers that the documentation names and this version lacks, with the part that has them."""
 
+# Names that are not providers although users try them, with an explanation.
 _NONE: Mapping[tuple[str, str], str] = MappingProxyType(
     {
         ("discovery", "knox"): (
@@ -34,11 +35,10 @@ _NONE: Mapping[tuple[str, str], str] = MappingProxyType(
         ),
     }
 )
-"""Names that sound like a provider and are none, with what is meant."""
 
 
 class Provider(Protocol):
-    """What every factory has in common."""
+    """The fields that every factory has."""
 
     @property
     def summary(self) -> str:
@@ -47,17 +47,17 @@ class Provider(Protocol):
 
     @property
     def requires(self) -> tuple[str, ...]:
-        """Modules it needs."""
+        """The modules that it needs."""
         ...
 
     @property
     def extra(self) -> str:
-        """The extra that brings them."""
+        """The extra of the distribution with these modules."""
         ...
 
 
 def instead(kind: str, name: str) -> str:
-    """Return why nobody offers *name*, where that is known: what comes later, what is meant."""
+    """Return why no plugin offers *name*, or '' if that is unknown."""
     part = COMING.get((kind, name))
     later = f"not in this version: comes with the part {part}" if part else ""
     return later or _NONE.get((kind, name), "")

@@ -1,7 +1,8 @@
-"""What the loaded plugins offer, chosen by name; and how they are told what happens."""
+"""The providers of the loaded plugins, by name, and the calls of their hooks."""
 
 import importlib.util
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, cast
 from urllib.parse import urlsplit
@@ -10,7 +11,7 @@ import attrs
 import click
 import pluggy
 
-from tarn.domain import ClusterSpec, Decision, Event, Instance
+from tarn.domain import Choice, ClusterSpec, Decision, Event, Instance
 from tarn.domain.signals import SIGNALS
 from tarn.errors import ConfigError, ConfigErrors, PluginError, ProviderMissingError
 from tarn.hookspecs import (
@@ -18,22 +19,21 @@ from tarn.hookspecs import (
     FileCheck,
     LintRule,
     RuntimeFactory,
-    SecretStoreFactory,
     StorageFactory,
 )
 from tarn.interfaces import (
+    Affinity,
     Authorizer,
-    CeilingSource,
     Check,
     ClientContext,
+    ClusterInspection,
     Discovery,
     MasterContext,
     ScalingPolicy,
     Signal,
 )
 from tarn.plain import Problem, did_you_mean, join, structure
-from tarn.plugins.boundary import guarded
-from tarn.plugins.checks import offered
+from tarn.plugins.boundary import HookCall, checks_offered, guarded, hook_calls
 from tarn.plugins.kinds import KINDS, Provider, instead
 from tarn.plugins.signals import SignalNeeds, needs, problems
 
@@ -41,11 +41,12 @@ __all__ = ["Plugins"]
 
 
 class Plugins:
-    """What the loaded plugins offer, by kind and name. Immutable; made by `load`."""
+    """The providers of the loaded plugins, by kind and name. Immutable; made by `load`."""
 
     def __init__(self, manager: pluggy.PluginManager) -> None:
         self._manager = manager
         self._owners: dict[tuple[str, str], str] = {}
+        self._listeners: dict[str, tuple[HookCall, ...]] = {}
         self._offers = {kind: self._gather(kind, hook) for kind, hook in KINDS.items()}
         self._claims = self._claimed_schemes()
         for name in SIGNALS.keys() & self.signals.keys():
@@ -54,9 +55,9 @@ class Plugins:
 
     def _gather(self, kind: str, hook: str) -> Mapping[str, Any]:
         offers: dict[str, Any] = {}
-        for implementation in getattr(self._manager.hook, hook).get_hookimpls():
-            owner = implementation.plugin_name
-            for name, factory in self._offer(owner, hook, implementation.function).items():
+        for call in hook_calls(self._manager, hook):
+            owner = call.plugin
+            for name, factory in self._offer(call).items():
                 if name in offers:
                     other = self._owners[kind, name]
                     raise PluginError(
@@ -69,17 +70,14 @@ class Plugins:
         return MappingProxyType(dict(sorted(offers.items())))
 
     @staticmethod
-    def _offer(owner: str, hook: str, call: Callable[[], Any]) -> Mapping[str, Any]:
+    def _offer(call: HookCall) -> Mapping[str, Any]:
         try:
             offered = call()
         except Exception as error:
-            raise PluginError(
-                owner, f"{hook} raised {type(error).__name__}: {error}",
-                next_step=f"Fix it, or set TARN_DISABLED_PLUGINS={owner}",
-            ) from error  # fmt: skip
+            raise call.fault(error) from error
         if not isinstance(offered, Mapping):
-            kind = type(offered).__name__
-            raise PluginError(owner, f"{hook} returned a {kind}; a mapping of names is needed")
+            found = f"{call.hook} returned a {type(offered).__name__}; a mapping of names is needed"
+            raise PluginError(call.plugin, found)
         return offered
 
     def _claimed_schemes(self) -> Mapping[str, str]:
@@ -120,27 +118,22 @@ class Plugins:
         return self._offers["authorizer"]
 
     @property
+    def affinities(self) -> Mapping[str, Factory[Affinity]]:
+        """Affinities, by the name in ``affinity.use``."""
+        return self._offers["affinity"]
+
+    @property
     def scaling_policies(self) -> Mapping[str, Factory[ScalingPolicy]]:
         """Scaling policies, by the name in ``scaling.use``."""
         return self._offers["scaling"]
-
-    @property
-    def secret_stores(self) -> Mapping[str, SecretStoreFactory]:
-        """Secret stores, by the name in ``secrets[].use``."""
-        return self._offers["secrets"]
 
     @property
     def signals(self) -> Mapping[str, Factory[Signal]]:
         """Signals, by the name that policies ask for."""
         return self._offers["signal"]
 
-    @property
-    def ceilings(self) -> Mapping[str, Factory[CeilingSource]]:
-        """Sources of a farm's ceiling, by the farm's type."""
-        return self._offers["ceiling"]
-
     def offers(self, kind: str) -> Mapping[str, Provider]:
-        """Return everything of one kind (a key of `KINDS`)."""
+        """Return the factories of one kind (a key of `KINDS`) by name."""
         return self._offers[kind]
 
     def owner(self, kind: str, name: str) -> str:
@@ -148,47 +141,48 @@ class Plugins:
         return self._owners[kind, name]
 
     def names(self) -> tuple[str, ...]:
-        """Return the loaded plugins, sorted."""
+        """Return the names of the loaded plugins, sorted."""
         return tuple(sorted(name for name, _ in self._manager.list_name_plugin()))
 
     # -- choosing
 
     def choose(self, kind: str, name: str, where: str) -> Any:
-        """Return the factory that is offered under *name*, ready to be used.
+        """Return the factory with this *name*.
 
         Args:
             kind: A key of `KINDS`: ``runtime``, ``discovery``, ….
-            name: What the user wrote.
+            name: The name that the user wrote.
             where: The key at which it was written, for the message: ``scaling.use``.
 
         Raises:
-            ProviderMissingError: Nobody offers it, it comes with a later part, or the modules
-                that it requires are not installed.
+            ProviderMissingError: No plugin offers the name, it comes with a later part, or the
+                modules that it requires are not installed.
         """
         offered = self._offers[kind]
         if name in offered:
-            self._demand_modules(f"{where} = '{name}':", name, offered[name])
+            self._demand_modules(where, f" = '{name}':", name, offered[name])
             return offered[name]
         known = instead(kind, name)
         listed = f"offered: {', '.join(offered) or 'nothing'}"
         found = known or f"no plugin offers it ({listed})"
         near = "" if known else did_you_mean(name, offered)
-        raise _missing(name, f"{where} = '{name}': {found}", near, "TARN-2004" if known else "")
+        text = f" = '{name}': {found}"
+        raise _missing(name, where, text, near, "TARN-2004" if known else "")
 
     @staticmethod
-    def _demand_modules(what: str, name: str, factory: Provider) -> None:
+    def _demand_modules(where: str, what: str, name: str, factory: Provider) -> None:
         missing = [module for module in factory.requires if not _installed(module)]
         if missing:
             bring = f"'tarn-orchestrator[{factory.extra}]'" if factory.extra else " ".join(missing)
             noun = "module" if len(missing) == 1 else "modules"
             found = f"{what} needs the {noun} {', '.join(missing)}, not installed here"
-            raise _missing(name, found, f"pip install {bring}")
+            raise _missing(name, where, found, f"pip install {bring}")
 
     def storage_for(self, uri: str) -> StorageFactory:
-        """Return the storage that claims the scheme of *uri*; a bare path has the scheme ``""``.
+        """Return the storage that claims the scheme of *uri*, which is ``""`` for a path.
 
         Raises:
-            ProviderMissingError: Nobody claims it, or its modules are not installed.
+            ProviderMissingError: No storage claims it, or its modules are not installed.
         """
         scheme = urlsplit(uri).scheme if "://" in uri else ""
         name = self._claims.get(scheme) or (self._claims.get("*") if scheme else None)
@@ -200,22 +194,22 @@ class Plugins:
                 f"{claimed or 'nothing'})"
             )
             near = did_you_mean(scheme, self._claims) if scheme else ""
-            raise _missing(scheme or "path", found, near)
+            raise _missing(scheme or "path", "", found, near)
         factory = self.storages[name]
-        self._demand_modules(f"storage for {shown}", name, factory)
+        self._demand_modules("", f"storage for {shown}", name, factory)
         return factory
 
     def problems(
         self, factory: Any, options: Mapping[str, object], where: str
     ) -> tuple[Problem, ...]:
-        """Return what is wrong with *options* for this provider; nothing when all is well."""
+        """Return the problems of *options* for this provider; empty if they are valid."""
         return self._structured(factory, options, where)[1]
 
     def settings(self, factory: Any, options: Mapping[str, object], where: str) -> Any:
-        """Return the provider's settings made from what the user wrote.
+        """Return the provider's settings made from the user's *options*.
 
         Raises:
-            ConfigErrors: All that is wrong with *options*; paths begin with *where*.
+            ConfigErrors: Every problem of *options*; paths begin with *where*.
         """
         settings, problems = self._structured(factory, options, where)
         if problems:
@@ -242,19 +236,18 @@ class Plugins:
         if not found and any(factory is policy for policy in self.scaling_policies.values()):
             asked = tuple(self._wrong_asked(factory, settings, where))
             own = self._call(factory, "reads", settings)
-            found = (*self._unreadable(tuple(own), where), *asked)
+            found = (*self._unreadable(own, where), *asked)
         return settings, found
 
     def _wrong_asked(self, factory: Factory[Any], settings: Any, where: str) -> Iterator[Problem]:
-        """Yield what is wrong with the policies that a policy asks."""
+        """Yield the problems of the policies that a policy uses."""
         for key, choice in self._call(factory, "asks", settings).items():
             at = join(where, key)
             try:
                 asked = self.choose("scaling", choice.use, join(at, "use"))
             except ProviderMissingError as error:
                 path = join(at, "use")
-                text = error.found.removeprefix(path)
-                yield Problem(path, error.code, text, error.right, error.next_step)
+                yield Problem(path, error.code, error.of_choice, error.right, error.next_step)
             else:
                 yield from self.problems(asked, choice.options, join(at, "options"))
 
@@ -262,12 +255,12 @@ class Plugins:
         yield from problems(names, self.signals, where)
         for name in needs(names, self.signals).plugins:
             try:
-                self._demand_modules(f"the signal '{name}'", name, self.signals[name])
+                self._demand_modules("", f"the signal '{name}'", name, self.signals[name])
             except ProviderMissingError as error:
                 yield Problem(where, error.code, f": {error.found}", next_step=error.next_step)
 
     def _call(self, factory: Factory[Any], what: str, settings: Any) -> Any:
-        """Return what the factory says of *settings*: a fault there names its plugin."""
+        """Return the result of the factory's *what*; an exception there names its plugin."""
         try:
             said = getattr(factory, what)(settings)
             return dict(said) if isinstance(said, Mapping) else tuple(said)
@@ -276,7 +269,7 @@ class Plugins:
             raise PluginError(self._owner_of(factory), found) from error
 
     def _reads(self, factory: Factory[Any], settings: Any) -> tuple[str, ...]:
-        """Return what it reads, and what those read that it asks."""
+        """Return the signals of the provider, and of the policies that it uses."""
         own: tuple[str, ...] = self._call(factory, "reads", settings)
         for key, choice in self._call(factory, "asks", settings).items():
             asked = self.scaling_policies[choice.use]
@@ -284,11 +277,11 @@ class Plugins:
         return own
 
     def needs(self, policy: Factory[ScalingPolicy], settings: Any) -> SignalNeeds:
-        """Return which signals *policy* reads with these *settings*, besides those always there."""
+        """Return the signals that *policy* reads with these *settings*."""
         return needs(self._reads(policy, settings), self.signals)
 
     def families(self, signal: Factory[Signal], settings: Any) -> tuple[str, ...]:
-        """Return the families of Triton's metrics that *signal* looks at line by line."""
+        """Return the families of Triton's metrics whose lines *signal* reads."""
         return self._reads(signal, settings)
 
     def _owner_of(self, factory: Any) -> str:
@@ -300,106 +293,138 @@ class Plugins:
     # -- hooks of the client side
 
     def cli(self, group: click.Group) -> tuple[PluginError, ...]:
-        """Let every plugin add its commands to `tarn`; return what failed, a plugin each."""
-        return tuple(
-            PluginError(plugin, f"tarn_cli raised {type(error).__name__}: {error}")
-            for plugin, error in self._tell("tarn_cli", commands=group)
+        """Let every plugin add its commands to `tarn`; return the errors, one for each plugin."""
+        return tuple(self._tell("tarn_cli", commands=group))
+
+    def support_bundle(
+        self, subject: ClusterInspection, path: Path | None, log_mib: float, *, with_names: bool
+    ) -> Path:
+        """Let a plugin write a support bundle, and return its path.
+
+        Raises:
+            ProviderMissingError: No plugin writes support bundles.
+            TarnError: The bundle cannot be written, or would contain a secret.
+        """
+        written: Path | None = self._manager.hook.tarn_support_bundle(
+            subject=subject, path=path, log_mib=log_mib, with_names=with_names
         )
+        if written is None:
+            found = "`cli_support_bundle`, the plugin that makes it, is switched off"
+            raise ProviderMissingError("support-bundle", found)
+        return written
+
+    def replay(
+        self, spec: ClusterSpec, load: Any, policy: Choice, assumed: Mapping[str, object]
+    ) -> Any:
+        """Return the simulation of a policy under a load, which a plugin makes.
+
+        Raises:
+            ConfigError: The load, the options or the assumptions are invalid.
+            ProviderMissingError: There is no such policy, or no plugin that simulates.
+        """
+        run = self._manager.hook.tarn_replay(
+            spec=spec, plugins=self, load=load, policy=policy, assumed=assumed
+        )
+        if run is None:
+            found = "no plugin simulates: `cli_simulate`, which comes with TARN, is switched off"
+            raise ProviderMissingError("simulate", found)
+        return run
 
     def doctor_checks(
         self, spec: ClusterSpec, context: ClientContext
     ) -> tuple[tuple[str, Check], ...]:
-        """Return every plugin's checks of the surroundings of *spec*, each with its plugin."""
-        return offered(self._manager.hook.tarn_doctor_checks, spec, context)
+        """Return (plugin, check) of every plugin's checks around *spec*."""
+        return checks_offered(hook_calls(self._manager, "tarn_doctor_checks"), spec, context)
 
     def doctor_probes(
         self, spec: ClusterSpec, context: ClientContext
     ) -> tuple[tuple[str, Check], ...]:
-        """Return every plugin's checks that start something, each with its plugin."""
-        return offered(self._manager.hook.tarn_doctor_probes, spec, context)
+        """Return (plugin, check) of every plugin's checks that start something."""
+        return checks_offered(hook_calls(self._manager, "tarn_doctor_probes"), spec, context)
 
     def lint_rules(self) -> Mapping[str, LintRule]:
         """Return every plugin's rules for a model repository, by ``plugin:rule``.
 
         Raises:
-            PluginError: A plugin failed while offering, or offered two rules of one name.
+            PluginError: A plugin raised in its hook, or offers two rules with the same name.
         """
         rules: dict[str, LintRule] = {}
-        for implementation in self._manager.hook.tarn_lint_rules.get_hookimpls():
-            owner, call = implementation.plugin_name, implementation.function
+        for call in hook_calls(self._manager, "tarn_lint_rules"):
             try:
                 offered = tuple(cast("Iterable[LintRule]", call()))
             except Exception as error:
-                found = f"tarn_lint_rules raised {type(error).__name__}: {error}"
-                raise PluginError(owner, found) from error
+                raise call.fault(error) from error
             for rule in offered:
-                if rules.setdefault(f"{owner}:{rule.name}", rule) is not rule:
-                    raise PluginError(owner, f"offers two lint rules named '{rule.name}'")
+                if rules.setdefault(f"{call.plugin}:{rule.name}", rule) is not rule:
+                    raise PluginError(call.plugin, f"offers two lint rules named '{rule.name}'")
         return dict(sorted(rules.items()))
 
     def doctor_files(self) -> Mapping[str, FileCheck]:
         """Return how to examine files of other programs, by kind.
 
         Raises:
-            PluginError: A plugin failed while offering, or two offer one kind.
+            PluginError: A plugin raised in its hook, or two offer the same kind.
         """
         kinds: dict[str, FileCheck] = {}
-        hook = "tarn_doctor_files"
-        for implementation in getattr(self._manager.hook, hook).get_hookimpls():
-            owner = implementation.plugin_name
-            for kind, check in self._offer(owner, hook, implementation.function).items():
+        for call in hook_calls(self._manager, "tarn_doctor_files"):
+            for kind, check in self._offer(call).items():
                 if kinds.setdefault(kind, check) is not check:
-                    raise PluginError(
-                        owner, f"offers to examine '{kind}', and so does another plugin"
-                    )
+                    found = f"offers to examine '{kind}', and so does another plugin"
+                    raise PluginError(call.plugin, found)
         return dict(sorted(kinds.items()))
 
-    # -- announcing; the announcer thread calls these, and counts what they raise
+    # -- announcements; the announcer thread makes them, and counts the exceptions
 
     def event(self, event: Event) -> None:
-        """Tell that something happened."""
+        """Announce an event."""
         self._announce("tarn_event", event=event)
 
     def instance_changed(self, before: Instance | None, after: Instance) -> None:
-        """Tell that an instance was made or changed its state."""
+        """Announce that an instance was created or changed its state."""
         self._announce("tarn_instance_changed", before=before, after=after)
 
     def decision(self, decision: Decision) -> None:
-        """Tell that the desired size changed."""
+        """Announce that the desired size changed."""
         self._announce("tarn_decision", decision=decision)
 
     def master_started(self, context: MasterContext) -> None:
-        """Tell that a master took up its work."""
+        """Announce that a master began its work."""
         self._announce("tarn_master_started", context=context)
 
     def master_stopping(self, context: MasterContext, outcome: str) -> None:
-        """Tell that a master ends: ``left``, ``ended`` or ``superseded``."""
+        """Announce that a master ends: ``left``, ``ended`` or ``superseded``."""
         self._announce("tarn_master_stopping", context=context, outcome=outcome)
 
     def _announce(self, hook: str, **arguments: object) -> None:
-        """Tell every plugin, even after one raised; then raise one `PluginError` for all."""
+        """Call *hook* of every plugin; then raise one `PluginError` for all that raised."""
         if failures := self._tell(hook, **arguments):
-            name, first = failures[0]
-            more = f" (and {len(failures) - 1} more)" if len(failures) > 1 else ""
-            raise PluginError(
-                name, f"{hook} raised {type(first).__name__}: {first}{more}"
-            ) from first
+            first = failures[0]
+            if len(failures) > 1:
+                first.found += f" (and {len(failures) - 1} more)"
+            raise first
 
-    def _tell(self, hook: str, **arguments: object) -> list[tuple[str, Exception]]:
-        """Call *hook* of every plugin, even after one raised; return who raised what."""
-        failures: list[tuple[str, Exception]] = []
-        for implementation in reversed(getattr(self._manager.hook, hook).get_hookimpls()):
-            call = cast("Callable[..., object]", implementation.function)
+    def _tell(self, hook: str, **arguments: object) -> list[PluginError]:
+        """Call *hook* of every plugin, even after one raised; return the errors."""
+        if hook not in self._listeners:
+            self._listeners[hook] = hook_calls(self._manager, hook)[::-1]
+        failures = []
+        for call in self._listeners[hook]:
             try:
-                call(*(arguments[name] for name in implementation.argnames))
-            except Exception as error:  # noqa: BLE001 (a stranger's code; told by the caller)
-                failures.append((implementation.plugin_name, error))
+                call(**arguments)
+            except Exception as error:  # noqa: BLE001 (a plugin's code; the caller reports it)
+                fault = call.fault(error)
+                fault.next_step = ""  # the caller continues the message
+                failures.append(fault)
         return failures
 
 
-def _missing(name: str, found: str, next_step: str, code: str = "") -> ProviderMissingError:
-    error = ProviderMissingError(name, found, next_step=next_step)
-    error.where = ""  # the message says where; no plugin is to blame
+def _missing(
+    name: str, where: str, text: str, next_step: str, code: str = ""
+) -> ProviderMissingError:
+    """Return the error that the provider *name*, written at the key *where*, is missing."""
+    error = ProviderMissingError(name, f"{where}{text}", next_step=next_step)
+    error.of_choice = text
+    error.where = ""  # instead of the plugin: the message begins with the key
     error.code = code or error.code
     return error
 

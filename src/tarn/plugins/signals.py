@@ -1,4 +1,4 @@
-"""The signals that a policy reads, sorted by what they are made of."""
+"""The signals that a policy reads, by their origin."""
 
 import re
 from collections.abc import Collection, Iterable, Iterator
@@ -10,31 +10,29 @@ from tarn.plain import Problem, did_you_mean, shown
 
 __all__ = ["SignalNeeds", "family_of", "needs", "problems"]
 
+# Prefix of a metric whose name is not Triton's own, such as one that a model exports.
 _EXPLICIT = "metric/"
-"""Before the name of a metric that looks like no metric of Triton: one that a model brings."""
+# Source: Prometheus, "Data model", metric names.
 _FAMILY = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
-"""Source: Prometheus, "Data model", metric names."""
 _GPU_MEMORY = re.compile(r"(nv_)?gpu_memory_.*")
 
 
 @attrs.frozen
 class SignalNeeds:
-    """What a policy reads, and what of it is not always there."""
+    """The signals that a policy reads."""
 
     plugins: tuple[str, ...] = ()
     """Signals of plugins."""
     metrics: tuple[tuple[str, str], ...] = ()
-    """(signal, family of Triton's metrics whose sum it is)."""
+    """(signal, family of Triton's metrics of which it is the sum)."""
     names: tuple[str, ...] = ()
-    """All that it reads."""
+    """Every signal, built-in ones included."""
 
 
 def family_of(name: str) -> str | None:
-    """Return the family of Triton's metrics that *name* means; None: it means none.
-
-    ``nv_...`` is Triton's own, one with a colon (``vllm:...``) a back end's; any other is written
-    ``metric/NAME``, so that a slip in a signal's name is not taken for a metric.
-    """
+    """Return the family of Triton's metrics that *name* means, or None."""
+    # "nv_..." is Triton's own, and one with a colon ("vllm:...") is a back end's. Any other is
+    # written "metric/NAME", so that a misspelt signal is not taken for a metric.
     family = name.removeprefix(_EXPLICIT)
     if _FAMILY.fullmatch(family) is None:
         return None
@@ -43,22 +41,22 @@ def family_of(name: str) -> str | None:
 
 
 def needs(names: Iterable[str], offered: Collection[str]) -> SignalNeeds:
-    """Sort *names*, of which `problems` found none wrong; *offered* are the signals of plugins."""
+    """Sort *names*, which `problems` accepts; *offered* are the signals of plugins."""
     every = tuple(dict.fromkeys(names))
-    beside = [name for name in every if name not in SIGNALS]
-    families = ((name, family_of(name)) for name in beside if name not in offered)
+    others = [name for name in every if name not in SIGNALS]
+    families = ((name, family_of(name)) for name in others if name not in offered)
     return SignalNeeds(
-        tuple(name for name in beside if name in offered),
+        tuple(name for name in others if name in offered),
         tuple((name, family) for name, family in families if family is not None),
         every,
     )
 
 
 def problems(names: Iterable[str], offered: Collection[str], where: str) -> Iterator[Problem]:
-    """Yield what is wrong with the signals that a policy reads.
+    """Yield the problems of the signals that a policy reads.
 
     Args:
-        names: As the policy's factory says.
+        names: The signals, as the policy's factory returns them.
         offered: The signals of plugins.
         where: The key of the policy's options, for the message.
     """

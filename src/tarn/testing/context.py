@@ -1,4 +1,4 @@
-"""Contexts, specs and launches as a master would pass them, for tests."""
+"""Contexts, specs and launches like those of a master, for tests."""
 
 import os
 from collections.abc import Callable
@@ -26,7 +26,7 @@ def cluster_spec(name: str = "fleet", repository: str = "/models") -> ClusterSpe
 
 
 def launch_of(spec: ClusterSpec, spec_hash: str = "aaaaaaaaaaaa") -> Launch:
-    """Return what an instance of *spec* runs, its repository in place."""
+    """Return the launch of an instance of *spec*, with the repository in place."""
     return Launch(spec.models, spec.triton, spec.instance, spec.models.repository, spec_hash)
 
 
@@ -44,7 +44,7 @@ def master_context(
     clock: Clock | None = None,
     wake: Callable[[], None] = lambda: None,
 ) -> MasterContext:
-    """Return a master's context; the directory of its cluster is made, below *root*."""
+    """Return a master's context; its cluster's directory is created below *root*."""
     client = client_context(root, clock)
     spec = spec or cluster_spec()
     directory = client.paths.cluster(spec.name)

@@ -1,7 +1,7 @@
-"""Many fake Tritons in one process of their own, for benches and for tests of crowds.
+"""Many fake Tritons in a separate process, for benchmarks and tests of large fleets.
 
-A thousand of them share one asyncio loop, so they cost the process under test no CPU. Needs four
-open files for each fake (two listeners, two connections).
+A thousand of them share one asyncio loop, and use no CPU of the process under test. Each fake needs
+four open files (two listeners, two connections).
 """
 
 import asyncio
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["FakeFleet"]
 
 DEADLINE_S = 30.0
-"""For the fleet to start, and for any answer of it."""
+"""Seconds for the fleet to start, and for each of its answers."""
 
 
 class FakeFleet:
@@ -35,7 +35,7 @@ class FakeFleet:
         self._ports: list[tuple[int, int]] = []
 
     def __enter__(self) -> Self:
-        """Start them; all listen when this returns."""
+        """Start the fakes; all listen when this returns."""
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tarn.testing.fake_fleet", str(self._count)],
             stdin=subprocess.PIPE,
@@ -58,17 +58,17 @@ class FakeFleet:
 
     @property
     def endpoints(self) -> tuple["Endpoint", ...]:
-        """Where they listen."""
+        """The endpoints of the fakes."""
         from tarn.domain import Endpoint  # noqa: PLC0415 (the process itself needs no attrs)
 
         return tuple(Endpoint("127.0.0.1", http, 1, metrics) for http, metrics in self._ports)
 
     def hang(self, numbers: Iterable[int]) -> None:
-        """Let exactly these hang, counted from 0."""
+        """Make exactly these fakes hang, counted from 0."""
         self._tell(["hang", sorted(numbers)])
 
     def crash(self, numbers: Iterable[int]) -> None:
-        """End these for good, as after kill -9."""
+        """End these fakes for good, as after kill -9."""
         self._tell(["crash", sorted(numbers)])
 
     def _tell(self, command: list[object]) -> None:
@@ -81,7 +81,7 @@ class FakeFleet:
 
     @staticmethod
     def _hear(process: "subprocess.Popen[str]") -> list[tuple[int, int]]:
-        """Return one line of the process; killed when it says nothing until the deadline."""
+        """Return one line of the process, which is killed at the deadline."""
         assert process.stdout is not None
         timer = threading.Timer(DEADLINE_S, process.kill)
         timer.start()
@@ -95,7 +95,7 @@ class FakeFleet:
 
 
 def main() -> None:
-    """Serve the number of fakes given as argument until stdin ends."""
+    """Serve as many fakes as the argument says until stdin ends."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     asyncio.run(_serve(int(sys.argv[1])))

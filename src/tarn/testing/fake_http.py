@@ -4,18 +4,137 @@ import asyncio
 import contextlib
 import functools
 import json
+import struct
 from collections.abc import Awaitable, Callable, Mapping
 
 from tarn.testing.fake_state import FakeModel, FakeTritonState, metrics_text, part
-from tarn.testing.fake_tensors import BadRequest, echo
 
-__all__ = ["FakeServer"]
+__all__ = ["BadRequest", "FakeServer", "echo"]
+
+_CODES = {
+    "BOOL": "?",
+    "UINT8": "B",
+    "UINT16": "H",
+    "UINT32": "I",
+    "UINT64": "Q",
+    "INT8": "b",
+    "INT16": "h",
+    "INT32": "i",
+    "INT64": "q",
+    "FP16": "e",
+    "FP32": "f",
+    "FP64": "d",
+}
+
+_Json = dict[str, object]
+
+
+class BadRequest(ValueError):  # noqa: N818 (the client's fault, answered with 400)
+    """The request is not valid; the text is the answer's ``error``."""
+
+    def __init__(self, status: int, text: str) -> None:
+        self.status = status
+        super().__init__(text)
+
+
+def echo(model: str, body: bytes, json_length: int | None) -> tuple[bytes, int | None]:
+    """Return the body of the answer, and the length of its JSON part if binary data follows.
+
+    Each input comes back as an output of the same type, shape and data: ``IN`` as ``OUT``,
+    ``INPUT0`` as ``OUTPUT0``, any other under its own name. Binary data
+    (``Inference-Header-Content-Length``) is understood, and given when the request asks for it.
+
+    Raises:
+        BadRequest: *body* is not an inference request.
+    """
+    head, tail = (body, b"") if json_length is None else (body[:json_length], body[json_length:])
+    asked, inputs = _parsed(head)
+    outputs, blobs = [], []
+    try:
+        for tensor in inputs:
+            raw = _raw_size(tensor)
+            blob, tail = tail[:raw], tail[raw:]
+            output, blob = _answer(asked, tensor, blob if raw else None)
+            outputs.append(output)
+            blobs.append(blob)
+    except (KeyError, TypeError, ValueError, AttributeError, struct.error) as error:
+        raise BadRequest(400, f"an input cannot be read: {error!r}") from error
+    answer: _Json = {"model_name": model, "model_version": "1", "outputs": outputs}
+    if "id" in asked:
+        answer = {"id": asked["id"], **answer}
+    text = json.dumps(answer, separators=(",", ":")).encode()
+    data = b"".join(blobs)
+    return text + data, len(text) if data else None
+
+
+def _parsed(head: bytes) -> tuple[_Json, list[_Json]]:
+    try:
+        asked = json.loads(head)
+    except ValueError as error:
+        text = f"failed to parse the request JSON buffer: {error}"
+        raise BadRequest(500, text) from error  # 500, as Triton 2.51 answers
+    inputs = asked.get("inputs") if isinstance(asked, dict) else None
+    if not isinstance(inputs, list):
+        raise BadRequest(500, "Unable to parse 'inputs': not an array")
+    return asked, inputs
+
+
+def _answer(asked: _Json, tensor: _Json, blob: bytes | None) -> tuple[_Json, bytes]:
+    name, datatype = str(tensor["name"]), str(tensor["datatype"])
+    if name.startswith("IN"):
+        name = name.replace("INPUT", "OUTPUT", 1) if name.startswith("INPUT") else "OUT" + name[2:]
+    output: _Json = {"name": name, "datatype": datatype, "shape": tensor["shape"]}
+    if _wants_binary(asked, name):
+        data = blob if blob is not None else _encode(datatype, _flat(tensor["data"]))
+        output["parameters"] = {"binary_data_size": len(data)}
+        return output, data
+    output["data"] = _flat(tensor["data"]) if blob is None else _decode(datatype, blob)
+    return output, b""
+
+
+def _wants_binary(asked: _Json, name: str) -> bool:
+    for output in asked.get("outputs") or ():  # type: ignore[attr-defined]
+        if output["name"] == name:
+            return bool(output.get("parameters", {}).get("binary_data", False))
+    parameters = asked.get("parameters") or {}
+    return isinstance(parameters, dict) and bool(parameters.get("binary_data_output", False))
+
+
+def _raw_size(tensor: _Json) -> int:
+    parameters = tensor.get("parameters") or {}
+    return int(parameters.get("binary_data_size", 0)) if isinstance(parameters, dict) else 0
+
+
+def _flat(data: object) -> list[object]:
+    if not isinstance(data, list):
+        return [data]
+    return [leaf for part in data for leaf in _flat(part)]
+
+
+def _encode(datatype: str, values: list[object]) -> bytes:
+    if datatype == "BYTES":
+        texts = [str(value).encode() for value in values]
+        return b"".join(struct.pack("<I", len(text)) + text for text in texts)
+    return struct.pack(f"<{len(values)}{_CODES[datatype]}", *values)
+
+
+def _decode(datatype: str, blob: bytes) -> list[object]:
+    if datatype != "BYTES":
+        code = _CODES[datatype]
+        return list(struct.unpack(f"<{len(blob) // struct.calcsize(code)}{code}", blob))
+    texts: list[object] = []
+    while blob:
+        (size,) = struct.unpack_from("<I", blob)
+        texts.append(blob[4 : 4 + size].decode())
+        blob = blob[4 + size :]
+    return texts
+
 
 _TEXTS = {200: "OK", 400: "Bad Request", 404: "Not Found", 405: "Method Not Allowed"}
 
 
 class FakeResponse:
-    """What goes back: a status, a body, and what the head says of it."""
+    """A response: a status, a body, and its description in the headers."""
 
     def __init__(
         self,
@@ -43,13 +162,13 @@ class FakeResponse:
 _NOT_FOUND = FakeResponse(404, b'{"error":"Not Found"}')
 
 
+# Turns of the loop until an accepted socket is a connection. If its listener is closed earlier,
+# asyncio loses the socket, which stays open.
 _TURNS = 3
-"""Turns of the loop until an accepted socket is a connection: asyncio loses those whose listener is
-closed before, and their sockets stay open."""
 
 
 async def _body(reader: asyncio.StreamReader, headers: Mapping[str, str]) -> bytes:
-    """Return a request's body, whole or in chunks: gateways send those."""
+    """Return a request's body; gateways send it in chunks."""
     if headers.get("transfer-encoding", "").lower() != "chunked":
         return await reader.readexactly(int(headers.get("content-length", "0")))
     body = bytearray()
@@ -61,15 +180,15 @@ async def _body(reader: asyncio.StreamReader, headers: Mapping[str, str]) -> byt
 
 
 class FakeServer:
-    """Serves one `FakeTritonState` on two ports; every method runs on one asyncio loop."""
+    """Serves one `FakeTritonState` on two ports; all methods run on one asyncio loop."""
 
     def __init__(self, state: FakeTritonState) -> None:
         self.state = state
         self.http_port = self.metrics_port = 0
         self.requests: list[tuple[str, str, bytes]] = []
-        """(method, path, body) of what is not a look; the last thousand."""
+        """(method, path, body) of the last thousand requests that are not in `looks`."""
         self.looks = 0
-        """Questions for name, health, index and metrics."""
+        """Number of requests for name, health, index and metrics."""
         self._listeners: list[asyncio.Server] = []
         self._open: dict[asyncio.StreamWriter, str] = {}
         self._busy: set[asyncio.Task[None]] = set()
@@ -81,12 +200,12 @@ class FakeServer:
     async def listen(
         self, host: str = "127.0.0.1", http_port: int = 0, metrics_port: int = 0
     ) -> None:
-        """Open both ports; 0 finds a free one. ``OSError`` when one is taken."""
+        """Open both ports; 0 finds a free one. Raises ``OSError`` if one is taken."""
         self.http_port = await self._bind(host, http_port, "http", self._route)
         self.metrics_port = await self._bind(host, metrics_port, "metrics", self._metrics)
 
     async def load(self, model: FakeModel) -> None:
-        """Load *model* and wait for it: LOADING for ``load_s``, then READY or UNAVAILABLE."""
+        """Load *model*: it is LOADING for ``load_s``, then READY or UNAVAILABLE."""
         self.state.models.setdefault(model.name, model)
         model.state, model.reason = "LOADING", ""
         await asyncio.sleep(model.load_s)
@@ -96,26 +215,26 @@ class FakeServer:
             model.state = "READY"
 
     def hang(self) -> None:
-        """From now on take everything and answer nothing, like a stopped process."""
+        """Accept requests, but do not answer them, like a stopped process."""
         self.state.hanging = True
         self._thawed.clear()
 
     def thaw(self) -> None:
-        """Answer everything again, what came meanwhile too."""
+        """Answer again, also the requests that came meanwhile."""
         self.state.hanging = False
         self._thawed.set()
 
     def http_connections(self) -> int:
-        """Return how many HTTP connections are open."""
+        """Return the number of open HTTP connections."""
         return sum(name == "http" for name in self._open.values())
 
     def drop_connections(self) -> None:
-        """End every connection, and go on listening."""
+        """End every connection, but continue to listen."""
         for writer in tuple(self._open):
             writer.transport.abort()
 
     async def crash(self) -> None:
-        """End like a killed process: every socket closes; nothing listens when this returns."""
+        """End like a killed process: every socket is closed when this returns."""
         loop = asyncio.get_running_loop()
         for listener in self._listeners:
             for sock in listener.sockets:
@@ -129,10 +248,10 @@ class FakeServer:
             task.cancel()
 
     async def exit(self, timeout_s: float, *, waits_for_connections: bool = True) -> bool:
-        """End like a Triton that got SIGTERM; False when *timeout_s* passed before all was done.
+        """End like a Triton after SIGTERM; return False if *timeout_s* was too short.
 
-        New connections are taken and closed without an answer, requests in work end, and each
-        open HTTP connection is waited for, an idle one too.
+        New connections are closed without an answer, requests in progress are finished, and every
+        open HTTP connection is waited for, even an idle one.
         """
         self.state.exiting = True
         loop = asyncio.get_running_loop()
@@ -145,7 +264,7 @@ class FakeServer:
 
     @property
     def executing(self) -> int:
-        """How many inferences wait or execute: what no Triton tells."""
+        """The number of inferences that wait or execute, which a real Triton does not tell."""
         return sum(model.pending + model.executing for model in self.state.models.values())
 
     # -- wire --------------------------------------------------------------------------------
@@ -159,7 +278,7 @@ class FakeServer:
                     pass
 
         def take(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            """Note the connection before anything can be cancelled, so that it is closed."""
+            # before any task can be cancelled, so that the connection is always closed
             if name == "http" and self.state.exiting:
                 writer.transport.abort()
                 return
@@ -255,7 +374,7 @@ class FakeServer:
         if what == "ready":
             return (
                 FakeResponse(200)
-                if serving
+                if self.state.is_model_ready(name)
                 else FakeResponse(400, b'{"error":"Model version not ready"}')
             )
         if model is None or not serving:
@@ -297,7 +416,7 @@ class FakeServer:
         return FakeResponse(200, text, kind, json_length)
 
     def _settings(self, name: str, kind: str, body: bytes) -> FakeResponse:
-        """Change some settings, and answer all; null unsets one, as for Triton's trace settings."""
+        """Change some settings and return all; null removes one, as in Triton's trace settings."""
         if name and name not in self.state.models:
             return _error(400, f"Request for unknown model : {name}")
         trace = self.state.trace_settings.setdefault(name, {})
@@ -324,7 +443,7 @@ class FakeServer:
         return _json(None)
 
     async def _unload(self, model: FakeModel) -> None:
-        """Answer at once, unload once the last request in it ended: so does Triton."""
+        # Triton answers at once, and unloads the model after its last request
         while model.pending or model.executing:
             self._one_ended.clear()
             await self._one_ended.wait()

@@ -1,4 +1,4 @@
-"""What a fake Triton is made of: its models, its counters, its answers. Stdlib only, no I/O."""
+"""The state of a fake Triton: its models, counters and answers. Stdlib only, no I/O."""
 
 import re
 from collections.abc import Iterable
@@ -6,6 +6,8 @@ from collections.abc import Iterable
 __all__ = ["FakeModel", "FakeTritonState", "metrics_text", "part"]
 
 VERSION = "2.51.0"
+# The minor version of the first Triton whose readiness of a model asks the model itself.
+ASKS_MODELS = 64
 
 _REASONS = ("REJECTED", "CANCELED", "BACKEND", "OTHER")
 
@@ -21,7 +23,7 @@ _PARTS = (
     ("inference", f"{_MODEL}/infer"),
     ("model-config", f"{_MODEL}/config"),
 )
-"""Part of the API -> its paths; the first one that fits counts."""
+"""Part of the API -> its paths; the first one that matches counts."""
 
 _LOADED = ("READY", "UNLOADING")
 
@@ -70,19 +72,19 @@ _FAMILIES = (
 
 
 def part(parts: list[str]) -> str:
-    """Return which part of Triton's API a path belongs to, as its restrictions name it."""
+    """Return the part of Triton's API that has the path, as restrictions name it."""
     path = "/".join(parts)
     return next((name for name, pattern in _PARTS if re.fullmatch(pattern, path)), "")
 
 
 class FakeModel:
-    """One model, with what a test may program.
+    """One model that a test can program.
 
     Args:
-        name: As in the repository.
-        latency_s: How long one request executes.
-        instances: How many execute at once; the others are pending.
-        load_s: How long it is LOADING.
+        name: Its name in the repository.
+        latency_s: Seconds that a request executes.
+        instances: Requests that execute at once; the others are pending.
+        load_s: Seconds that it is LOADING.
         error: Why it fails to load; empty: it loads.
     """
 
@@ -100,7 +102,9 @@ class FakeModel:
         self.state, self.reason = "UNAVAILABLE", "unloaded"
         self.pending = self.executing = 0
         self.extra_pending = 0
-        """Added to the gauge, for a queue without sending requests."""
+        """Added to the pending gauge, for a queue without requests."""
+        self.says_ready = True
+        """What its ``is_ready()`` returns; asked by a Triton of 25.12 (2.64) or newer."""
         self.successes = 0
         self.failures = dict.fromkeys(_REASONS, 0)
         self.request_us = self.queue_us = 0
@@ -117,7 +121,7 @@ class FakeModel:
         return {**entry, "reason": self.reason} if self.reason else entry
 
     def metadata(self) -> dict[str, object]:
-        """Return what ``GET /v2/models/<name>`` answers."""
+        """Return the answer to ``GET /v2/models/<name>``."""
         tensor = {"datatype": "FP32", "shape": [-1]}
         return {
             "name": self.name,
@@ -128,7 +132,7 @@ class FakeModel:
         }
 
     def config(self) -> dict[str, object]:
-        """Return what ``GET /v2/models/<name>/config`` answers, the parts that matter."""
+        """Return the answer to ``GET /v2/models/<name>/config``, the parts that matter."""
         group = {"name": f"{self.name}_0", "kind": "KIND_CPU", "count": self.instances}
         tensor = {"data_type": "TYPE_FP32", "dims": [-1]}
         return {
@@ -168,7 +172,7 @@ class FakeModel:
         }
 
     def stats_answer(self) -> dict[str, object]:
-        """Return what ``GET /v2/models/<name>/stats`` answers."""
+        """Return the answer to ``GET /v2/models/<name>/stats``."""
         return {"model_stats": [self.stats()]}
 
     def values(self, family: str) -> Iterable[tuple[str, int]]:
@@ -202,31 +206,39 @@ class FakeTritonState:
         """Its ``--id``: the name in ``/v2``."""
         self.live = True
         self.ready: bool | None = None
-        """What ``/v2/health/ready`` says; None: whether no model is LOADING."""
+        """The answer of ``/v2/health/ready``; None: whether no model is LOADING."""
         self.hanging = False
-        """Takes connections and requests, and answers nothing; set by `FakeServer.hang`."""
+        """Whether it accepts requests without answering; set by `FakeServer.hang`."""
         self.delay_s = 0.0
-        """Before each answer."""
+        """Seconds before each answer."""
         self.gpus: dict[str, tuple[float, int, int]] = {}
         """GPU uuid -> (utilization as a fraction, memory used, memory total in bytes)."""
         self.metrics: bytes | None = None
-        """Answered instead of the real text."""
+        """Metrics to answer instead of the real ones."""
         self.garbage: bytes | None = None
-        """Sent instead of any answer."""
+        """Bytes to send instead of any answer."""
         self.chunked = False
-        """Bodies are sent in chunks."""
+        """Whether bodies are sent in chunks."""
         self.restricted: dict[str, tuple[str, str]] = {}
         """Part of the API -> (header in lower case, value) that opens it."""
         self.log_settings: dict[str, object] = {}
-        """What ``/v2/logging`` was told."""
+        """The settings that were sent to ``/v2/logging``."""
         self.trace_settings: dict[str, dict[str, object]] = {}
-        """Model to what its trace settings were told; '' for those of all."""
+        """Model to the trace settings that were sent; '' for those of all models."""
         self.exiting = False
-        """Got SIGTERM: new connections are closed, old ones are served."""
+        """Whether it got SIGTERM: new connections are closed, old ones are served."""
+
+    def is_model_ready(self, name: str) -> bool:
+        """Return the answer of ``/v2/models/<name>/ready``."""
+        model = self.models.get(name)
+        if model is None or model.state != "READY":
+            return False
+        asks = int(self.version.split(".")[1]) >= ASKS_MODELS
+        return model.says_ready if asks else True
 
     @property
     def is_ready(self) -> bool:
-        """What ``/v2/health/ready`` says."""
+        """The answer of ``/v2/health/ready``."""
         if self.ready is not None:
             return self.ready
         return all(model.state != "LOADING" for model in self.models.values())

@@ -1,7 +1,7 @@
-"""Hypothesis strategies for the domain's values, and how the contract suites use them.
+"""Hypothesis strategies for the domain's values, and the decorator of the contract suites.
 
-Everything made here is legal: an instance has an endpoint exactly when it can have one, ids are
-unique, views are sorted. Texts go beyond ASCII on purpose.
+All drawn values are legal: an instance has an endpoint exactly if its state allows one, ids are
+unique, and views are sorted. Texts go beyond ASCII on purpose.
 """
 
 from collections.abc import Callable
@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from tarn.control.snapshot import Follower, Snapshot
 from tarn.domain import (
     PLACED,
     Applied,
@@ -26,9 +25,11 @@ from tarn.domain import (
     FleetView,
     Instance,
     InstanceState,
+    Issue,
     Known,
     Limits,
     Member,
+    ModelTraits,
     Pause,
     Pending,
     Principal,
@@ -38,6 +39,7 @@ from tarn.domain import (
     StubEnded,
     Unknown,
 )
+from tarn.read.snapshot import Follower, Snapshot
 
 __all__ = [
     "applied",
@@ -55,11 +57,13 @@ __all__ = [
     "instances",
     "limits",
     "members",
+    "model_traits",
     "principals",
     "samples",
     "saved_states",
     "snapshots",
     "texts",
+    "two_orders",
 ]
 
 T = TypeVar("T")
@@ -72,7 +76,7 @@ def for_any(
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Return a decorator that runs a test method for *examples* values of each argument.
 
-    The same examples come each time, nothing is kept between runs, and a suite may be inherited.
+    The examples are the same in each run, nothing is stored, and a suite may be inherited.
     """
 
     def decorate(test: Callable[..., None]) -> Callable[..., None]:
@@ -94,13 +98,36 @@ def for_any(
 
 
 texts = st.text(max_size=20)
-"""Any text, beyond ASCII, the empty one and control characters included."""
+"""Any text, including the empty one, control characters, and text beyond ASCII."""
 _words = st.text(min_size=1, max_size=20)
 _wall = st.floats(0.0, 4e9, allow_nan=False)
 _seconds = st.floats(0.0, 1e7, allow_nan=False)
 _sizes = st.integers(0, 20)
 _hashes = st.sampled_from(_HASHES)
 _ports = st.integers(1, 65_535)
+
+
+def _traits(name: str, idle_s: float, cached: bool) -> ModelTraits:  # noqa: FBT001 (drawn)
+    return ModelTraits(name, idle_s > 0, idle_s, cached)
+
+
+def model_traits() -> st.SearchStrategy[tuple[ModelTraits, ...]]:
+    """Return a strategy of what models are like: few of any kind, or a hundred that all differ."""
+    idle_s = st.just(0.0) | st.floats(1e-6, 604_800.0)
+    few = st.lists(st.builds(_traits, _words, idle_s, st.booleans()), max_size=6,
+                   unique_by=lambda model: model.name)  # fmt: skip
+    many = st.integers(1, 6000).map(
+        lambda step: [_traits(f"m{n}", float(n * step + 1), cached=False) for n in range(100)]
+    )
+    return (few | many).map(tuple)
+
+
+def two_orders(
+    many: st.SearchStrategy[tuple[T, ...]],
+) -> st.SearchStrategy[tuple[tuple[T, ...], tuple[T, ...]]]:
+    """Return a strategy of pairs of tuples that differ in their order at most."""
+    return many.flatmap(lambda one: st.tuples(st.just(one), st.permutations(one).map(tuple)))
+
 
 epochs = st.builds(Epoch, st.integers(0, 2**45), st.integers(0, 100))
 instance_ids = st.builds("fleet-{:04d}".format, st.integers(1, 9999))
@@ -122,7 +149,7 @@ limits = st.builds(
 
 
 def samples(values: st.SearchStrategy[T]) -> st.SearchStrategy[Sample[T]]:
-    """Return samples of *values*: known of any age, or unknown with a reason."""
+    """Return samples of *values*: known with any age, or unknown with a reason."""
     return st.builds(Known, values, _seconds) | st.builds(Unknown, _words)
 
 
@@ -184,14 +211,14 @@ _models = st.tuples(_words, st.sampled_from(("READY", "LOADING", "UNAVAILABLE"))
 def fleets(
     states: frozenset[InstanceState] = frozenset(InstanceState),
 ) -> st.SearchStrategy[tuple[Instance, ...]]:
-    """Return fleets sorted by unique id, the empty one included."""
+    """Return fleets sorted by unique id, including the empty one."""
     drawn = st.lists(instances(states), max_size=_MOST_INSTANCES, unique_by=lambda i: i.id)
     return drawn.map(lambda fleet: tuple(sorted(fleet, key=lambda i: i.id)))
 
 
 @st.composite
 def fleet_views(draw: st.DrawFn, signals: tuple[str, ...] = ("load",)) -> FleetView:
-    """Draw what a policy may see, with histories of *signals*, some of them empty."""
+    """Draw a policy's view of a fleet, with histories of *signals*, some of them empty."""
     now_s = draw(_seconds)
     history = st.lists(samples(numbers), max_size=4)
     return FleetView(
@@ -213,7 +240,7 @@ def _timed(now_s: float, drawn: list[Sample[float]]) -> tuple[tuple[float, Sampl
 def histories(
     draw: st.DrawFn, metrics: tuple[str, ...] = ("pending",)
 ) -> dict[str, tuple[tuple[float, dict[str, Sample[float]]], ...]]:
-    """Draw what was scraped: by instance, oldest first, a second apart; some metrics absent."""
+    """Draw samples by instance, oldest first, a second apart; some metrics are missing."""
     reading = st.dictionaries(st.sampled_from(metrics), samples(numbers))
     drawn = draw(st.dictionaries(instance_ids, st.lists(reading, max_size=4), max_size=3))
     now_s = 1000.0 + draw(_seconds)
@@ -228,7 +255,7 @@ members = st.builds(Member, instance_ids, instance_ids, endpoints, _hashes)
 
 @st.composite
 def discovery_views(draw: st.DrawFn, epoch: Epoch | None = None) -> DiscoveryView:
-    """Draw a view of *epoch* (None: any), its members sorted by unique ids."""
+    """Draw a view of *epoch* (None: any), with members sorted by unique ids."""
     ids = (lambda m: m.instance_id, lambda m: m.container_id)
     drawn = draw(st.lists(members, max_size=4, unique_by=ids))
     return DiscoveryView(
@@ -272,7 +299,7 @@ _ended = st.builds(Ended, instance_ids, _hashes, _exits, st.none() | instance_id
 
 
 def facts() -> st.SearchStrategy[tuple[Fact, ...]]:
-    """Return what a runtime may say: at most one fact for an id, and one of a stub of it."""
+    """Return facts of a runtime: at most one for an id, and one about its stub."""
     drawn: st.SearchStrategy[Fact] = st.one_of(_asked, _running, _ended)
     lives = st.lists(drawn, max_size=_MOST_INSTANCES, unique_by=lambda f: f.instance_id)
     return st.builds(_with_stubs, lives, st.lists(st.booleans(), max_size=_MOST_INSTANCES))
@@ -316,9 +343,19 @@ _followers = st.builds(
 )
 
 
+_issues = st.builds(
+    Issue,
+    _words,
+    _words,
+    code=st.sampled_from(("", "TARN-1005", "TARN-1152")),
+    public=st.just("") | _words,
+    models=st.lists(_words, max_size=2).map(tuple),
+)
+
+
 @st.composite
 def snapshots(draw: st.DrawFn) -> Snapshot:
-    """Draw a picture whose view holds exactly the instances that are in it."""
+    """Draw a snapshot whose view has exactly the instances that are in the view."""
     over = frozenset({InstanceState.STOPPED, InstanceState.FAILED})
     alive = draw(fleets(frozenset(InstanceState) - over))
     epoch = draw(epochs)
@@ -340,9 +377,8 @@ def snapshots(draw: st.DrawFn) -> Snapshot:
         followers=tuple(draw(st.lists(_followers, max_size=2))),
         events=tuple(draw(st.lists(events, max_size=3))),
         decisions=tuple(draw(st.lists(decisions, max_size=3))),
-        faults=tuple(draw(st.lists(_words, max_size=2))),
-        warnings=tuple(draw(st.lists(_words, max_size=2))),
         stale=draw(st.booleans()),
+        issues=tuple(draw(st.lists(_issues, max_size=2))),
     )
 
 

@@ -15,15 +15,15 @@ _LOOK_EVERY_S = 0.005
 
 
 def until(ask: Callable[[], T], within_s: float = 10.0, what: str = "") -> T:
-    """Return the first answer of *ask* that is true.
+    """Return the first true answer of *ask*.
 
     Args:
-        ask: Asked again and again, on the caller's thread; must be quick.
-        within_s: Seconds after which it is given up.
-        what: What is waited for, in words, for the message.
+        ask: Called repeatedly on the caller's thread; must be quick.
+        within_s: Seconds after which to give up.
+        what: A description for the message.
 
     Raises:
-        TimedOutError: The deadline passed; the message holds the last answer.
+        TimedOutError: The deadline passed; the message has the last answer.
     """
     deadline_s = time.monotonic() + within_s
     never = threading.Event()
@@ -36,19 +36,18 @@ def until(ask: Callable[[], T], within_s: float = 10.0, what: str = "") -> T:
 
 
 def within(within_s: float, call: Callable[[], T], what: str = "") -> T:
-    """Return what *call* returns, if it does so in time; what it raises is raised here.
-
-    The call runs on a daemon thread of its own, so one that hangs does not hang the test.
+    """Return the result of *call*, or raise its exception, within a deadline.
 
     Raises:
-        TimedOutError: It did not come back in *within_s* seconds.
+        TimedOutError: The call did not return in *within_s* seconds.
     """
+    # on a daemon thread, so that a call that hangs does not hang the test
     answer: Future[T] = Future()
 
     def run() -> None:
         try:
             answer.set_result(call())
-        except BaseException as error:  # noqa: BLE001 (handed to the caller, whatever it is)
+        except BaseException as error:  # noqa: BLE001 (raised again on the caller's thread)
             answer.set_exception(error)
 
     threading.Thread(target=run, name="within", daemon=True).start()

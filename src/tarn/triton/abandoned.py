@@ -1,9 +1,9 @@
 """Folders that a killed Triton leaves in ``/tmp``.
 
 Triton's Python back end makes ``/tmp/python_env_XXXXXX`` when it is loaded, unpacks models'
-environments in it, and removes it in an orderly end only. YARN kills a container a quarter of a
-second after it asked it to end, so there the folder always stays. Its name says nothing of who made
-it. It is nobody's once every Triton of this user that runs now has begun after it.
+environments in it, and removes it only at an orderly end. YARN kills a container a quarter of a
+second after the signal to end, so there the folder always stays. Its name does not say which
+process made it. It is abandoned if all running Tritons of this user were started after it.
 """
 
 import contextlib
@@ -15,28 +15,28 @@ from tarn.process_table import age_s, pids_of
 
 __all__ = ["remove_abandoned"]
 
-_TMP = Path("/tmp")  # noqa: S108 (the back end has this path in its program)
+_TMP = Path("/tmp")  # noqa: S108 (a constant in the back end)
 _PATTERN = "python_env_*"
 _BACK_END = b"/libtriton_python.so"
+# The kernel's number (``PROC_PID_INIT_INO``) of the namespace in which all processes are visible.
+# From a container's, a Triton outside that shares this ``/tmp`` would not be.
 _PROCESSES, _OF_ALL = Path("/proc/self/ns/pid"), 0xEFFFFFFC
-"""The kernel's number (``PROC_PID_INIT_INO``) of the namespace in which every process is seen. In
-another one, a container's, a Triton outside that shares this ``/tmp`` would not be."""
+# The age of a process comes from the kernel, that of a folder from a clock that may be set.
 _CLOCK_MAY_STEP_S = 86400.0
-"""A process's start is told by the kernel, a folder's age by a clock that somebody may set."""
 
 
 def remove_abandoned(tmp: Path = _TMP) -> None:
-    """Remove each empty folder of this user whose Triton has ended; what cannot be is left.
+    """Remove each empty folder of this user whose Triton has ended; errors are ignored.
 
-    A Triton that runs keeps the folders that are younger than itself, and for a day older ones.
+    Folders that are younger than a running Triton, or at most a day older, are kept.
     """
-    with contextlib.suppress(OSError):  # what cannot be looked at keeps no Triton from its start
+    with contextlib.suppress(OSError):  # an error here must not keep Triton from starting
         if _PROCESSES.stat().st_ino == _OF_ALL:
             _remove_abandoned(tmp)
 
 
 def _remove_abandoned(tmp: Path) -> None:
-    # The folders first: who made one of them has loaded the back end already.
+    # The folders first: the process that made one of them has already loaded the back end.
     empty = [path for path in tmp.glob(_PATTERN) if _ours_and_empty(path)]
     if not empty:
         return
@@ -56,14 +56,11 @@ def _ours_and_empty(path: Path) -> bool:
 
 
 def _has_back_end(pid: int) -> bool:
-    """Say whether *pid* is a Triton with the Python back end; one that hides is known by its name.
-
-    The memory of a process with more capabilities than ours, such as process 1, is not shown.
-    """
+    """Return whether *pid* is a Triton with the Python back end."""
     process = Path(f"/proc/{pid}")
     try:
         return _BACK_END in (process / "maps").read_bytes()
-    except PermissionError:
+    except PermissionError:  # a process with more capabilities than ours, such as process 1
         return (process / "comm").read_bytes() == b"tritonserver\n"
     except (FileNotFoundError, ProcessLookupError):
         return False

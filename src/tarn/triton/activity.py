@@ -1,221 +1,182 @@
-"""Whether a Triton still executes requests: an estimate, since no Triton says so. Pure.
+"""Estimates whether a Triton still executes requests, which it does not tell. Pure.
 
-What was measured on Triton 2.51 with a Python model that takes 4 s:
+Measured on Triton 2.51 with a Python model that takes 4 s:
 
-- While one request executes, ``nv_inference_pending_request_count`` is 0, and neither a metric nor
-  ``/v2/models/stats`` differs from an idle server by a single digit: all counters move when a
-  request *ends*. Of three requests sent at once to one model instance, pending says 2.
-- Only what changes the server tells: an *unload* keeps the model UNLOADING until the last request
-  in it ended (new ones get "no available versions"), and *SIGTERM* refuses new connections and
-  lets queued and executing requests end, up to ``--exit-timeout-secs``.
+- While one request executes, ``nv_inference_pending_request_count`` is 0, and the metrics and
+  ``/v2/models/stats`` are those of an idle server: all counters move when a request *ends*. Of
+  three requests sent at once to one model instance, pending says 2.
+- Only changes of the server show it: after an *unload* the model is UNLOADING until its last
+  request has ended (new ones get "no available versions"), and after *SIGTERM* Triton refuses new
+  connections and lets queued and executing requests end, up to ``--exit-timeout-secs``.
 
-So the estimate is: while something waits, something executes. While counters move, as many execute
-as Little's law says. Once nothing waits and no counter moved for `FACTOR` times the longest mean
-execution of a request of any model, at least for `SHORTEST_S`, nothing executes.
+So the estimate is: while requests wait, something executes. While counters move, the number comes
+from Little's law. If nothing waits and no counter has moved for `FACTOR` times the longest mean
+execution time of any model, and at least for `SHORTEST_S`, nothing executes.
 
-An ensemble executes nothing itself: all of its time a request of it waits for, or executes in, one
-of its parts, and each of these counts for itself. Its own duration holds theirs, and what they
-waited; so ensembles are left out (seen: four requests counted as seven, and an idle Triton as busy
-for 15 s). A Python model that calls another one (business logic scripting) cannot be told from its
-numbers: a request in such a call counts twice, and what it waited for there lengthens its mean.
+An ensemble executes nothing itself: its requests wait for, or execute in, one of its parts, which
+count by themselves. Its duration contains theirs with their waiting time, so ensembles are left out
+(seen: four requests counted as seven, and an idle Triton as busy for 15 s). A Python model that
+calls another one (business logic scripting) cannot be recognized: a request in such a call counts
+twice, and its waiting time there lengthens the mean.
 
-Triton before 23.09 (2.38) has no pending gauge. There the queue is estimated, too: as many wait, in
-the mean of a span, as its requests waited seconds for each second of it (Little's law again). Once
-nothing executes nothing waits, since whatever waits would execute.
+Triton before 23.09 (2.38) has no pending gauge, so the queue is estimated too, again by Little's
+law: the mean number of waiting requests in a span is the sum of their waiting times, divided by the
+span. If nothing executes, nothing waits, since it would execute.
 
-The limit of all this: a request that runs far longer than its model's mean (the first 60 s request
-of a model that took 1 s until now) is taken for idleness. Who stops an instance on this word must
-therefore stop it by SIGTERM, with an exit timeout, and not by SIGKILL.
+The limit: a request that runs far longer than the mean of its model (the first one of 60 s of a
+model that took 1 s until now) is taken for idleness. An instance must therefore be stopped by
+SIGTERM with an exit timeout, not by SIGKILL.
 """
 
-import functools
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Mapping
 
 import attrs
 
+from tarn.domain.counters import NOTHING, CounterSet, Line, summed
 from tarn.domain.samples import Known, Sample, Unknown
-from tarn.triton.metrics import (
-    EXECUTIONS,
-    FAILURE,
-    INFERENCES,
-    PENDING,
-    QUEUE_US,
-    REQUEST_US,
-    SUCCESS,
-    TritonMetrics,
-    labels,
-)
+from tarn.triton.metrics import PENDING, QUEUE_US, TritonMetrics
+from tarn.triton.model_counters import Rows
 
 __all__ = ["FACTOR", "SHORTEST_S", "Activity", "observe"]
 
+# If durations are distributed exponentially, one request in twenty is longer than three means.
 FACTOR = 3.0
-"""Times the longest mean duration: of exponentially long requests, one in twenty is longer."""
 
+# Two scrapes can be close together, so counters must be unmoved for this long.
 SHORTEST_S = 0.5
-"""Counters must be seen still for this long; two scrapes can come close together."""
 
+# The least estimate while it is not known that nothing executes.
 LEAST = 0.01
-"""Executing is reported at least so high while it is not known to be nothing."""
 
-_COUNTERS = (SUCCESS, FAILURE, INFERENCES, EXECUTIONS, REQUEST_US)
+_UNREAD = Unknown("its counters cannot be read")
 
 
 @attrs.frozen
 class Activity:
-    """What a row of scrapes of one instance tells about what it executes."""
+    """The estimate after several scrapes of one instance."""
 
     executing: Sample[float]
-    """Requests in execution: 0 when none seem to be, else an estimate above 0."""
+    """Requests in execution: 0 if there seem to be none, else an estimate above 0."""
     pending: Sample[float]
-    """Requests that wait: what the gauge says, or an estimate where this Triton has none."""
+    """Waiting requests: the gauge, or an estimate if this Triton has none."""
     quiet_at_s: float
     """Monotonic second from which unmoved counters mean idleness."""
     moved_s: float
     """Monotonic second of the newest scrape that differed from the one before."""
     seen: TritonMetrics = attrs.field(repr=False)
-    work: TritonMetrics = attrs.field(repr=False)
-    """What was seen, without the ensembles."""
+    lines: Mapping[Line, CounterSet] | None = attrs.field(repr=False)
+    """The counters at the last scrape that could be read; None if there is none."""
 
 
 def observe(
     before: Activity | None,
     seen: TritonMetrics,
+    rows: Rows | None,
     now_s: float,
     ensembles: Collection[str] = (),
 ) -> Activity:
-    """Return what *seen*, scraped at *now_s*, tells after everything *before*.
+    """Return the activity after the scrape *seen* at *now_s*.
 
     Args:
-        before: The activity at the last scrape; None at the first one: then ``executing`` is
-            Unknown, or at least 1 when something waits. Scrapes that failed may lie between.
+        before: The activity at the last scrape; failed ones may be in between. None at the first
+            one: then ``executing`` is Unknown, or at least 1 if requests wait.
         seen: The newest scrape.
+        rows: Its counters; None if they cannot be read.
         now_s: Its monotonic second.
-        ensembles: The models that are ensembles; one that is not known yet counts as a model.
+        ensembles: Models that are ensembles; one that is not yet known counts as a model.
     """
-    whole, seen = seen, _without(seen, frozenset(ensembles))
-    if before is not None and ensembles:
-        before = attrs.evolve(before, work=_without(before.work, frozenset(ensembles)))
-    moved = before is None or any(
-        before.work.series.get(name) != seen.series.get(name) for name in _COUNTERS
-    )
-    waits = _value(seen.total(PENDING)) > 0
-    if before is None or moved or waits:
-        quiet_at_s = now_s + max(SHORTEST_S, FACTOR * _longest_mean_s(before, seen))
-        moved_s = now_s
-    else:
-        quiet_at_s, moved_s = before.quiet_at_s, before.moved_s
-    quiet = not moved and not waits and now_s >= quiet_at_s
-    pending = _pending(before, seen, now_s, moved=moved, quiet=quiet)
-    if isinstance(pending, Unknown):
-        executing: Sample[float] = pending
-    elif waits:
-        executing = Known(max(1.0, _little(before, seen, now_s)))
-    else:
-        executing = _executing(before, seen, now_s, moved=moved, quiet=quiet)
-    return Activity(executing, pending, quiet_at_s, moved_s, whole, seen)
+    if rows is None:
+        pending = seen.total(PENDING)
+        executing = pending if isinstance(pending, Unknown) else _UNREAD
+        if before is None:
+            return Activity(executing, pending, now_s, now_s, seen, None)
+        return attrs.evolve(before, executing=executing, pending=pending, seen=seen)
+    if before is not None and before.lines is None:
+        before = None
+    look = _Look(before, seen, rows, now_s, ensembles)
+    waits = look.pending()
+    executes = waits if isinstance(waits, Unknown) else look.executing()
+    return Activity(executes, waits, look.quiet_at_s, look.moved_s, seen, rows.of)
 
 
-def _pending(
-    before: Activity | None, seen: TritonMetrics, now_s: float, *, moved: bool, quiet: bool
-) -> Sample[float]:
-    told = seen.total(PENDING)
-    if isinstance(told, Known) or not _is_old(seen):
-        return told
-    if quiet:
-        return Known(0.0)
-    if before is None:
-        return Unknown(f"{told.reason}, and a single scrape does not tell how they grow")
-    if not moved:
-        return before.pending
-    return Known(_per_second(before, now_s, _growth(before.work, seen, QUEUE_US)))
+class _Look:
+    """A scrape compared with the one before, without ensembles."""
+
+    def __init__(
+        self,
+        before: Activity | None,
+        seen: TritonMetrics,
+        rows: Rows,
+        now_s: float,
+        ensembles: Collection[str],
+    ) -> None:
+        self._before, self._seen, self._now_s = before, seen, now_s
+        # Whether this Triton has the gauge; before 23.09 there was none.
+        self._has_gauge = PENDING in seen.series
+        self._waits = sum(n for model, n in rows.pending.items() if model not in ensembles)
+        self._lines = _without(rows.of, ensembles)
+        old = _without((before and before.lines) or {}, ensembles)
+        changed = {line: now for line, now in self._lines.items() if now != old.get(line)}
+        self._grown = {line: now.since(old.get(line, NOTHING)) for line, now in changed.items()}
+        moved = before is None or bool(changed) or not old.keys() <= self._lines.keys()
+        self._moved = moved
+        if before is None or moved or self._waits:
+            self.quiet_at_s = now_s + max(SHORTEST_S, FACTOR * self._longest_mean_s())
+            self.moved_s = now_s
+        else:
+            self.quiet_at_s, self.moved_s = before.quiet_at_s, before.moved_s
+        self._quiet = not moved and not self._waits and now_s >= self.quiet_at_s
+
+    def pending(self) -> Sample[float]:
+        """Return the waiting requests: the gauge, or an estimate without one."""
+        if self._has_gauge:
+            return Known(self._waits)
+        told = self._seen.total(PENDING)
+        if isinstance(told, Known) or not isinstance(self._seen.total(QUEUE_US), Known):
+            return told
+        if self._quiet:
+            return Known(0.0)
+        if self._before is None:
+            return Unknown(f"{told.reason}, and a single scrape does not tell how they grow")
+        if not self._moved:
+            return self._before.pending
+        return Known(self._per_second(summed(self._grown.values()).queue_us))
+
+    def executing(self) -> Sample[float]:
+        """Return the estimate of executing requests."""
+        if self._waits:
+            return Known(max(1.0, self._little()))
+        if self._before is None:
+            return Unknown("a single scrape does not tell what executes")
+        if self._moved:
+            return Known(max(LEAST, self._little()))
+        return Known(0.0) if self._quiet else self._before.executing
+
+    def _little(self) -> float:
+        """Return the mean number of executing requests between two scrapes, by Little's law."""
+        counted = summed(self._grown.values())
+        return self._per_second(counted.request_us - counted.queue_us)
+
+    def _per_second(self, grown_us: float) -> float:
+        """Return *grown_us* in seconds, divided by the seconds since the counters last moved."""
+        since_s = 0.0 if self._before is None else self._now_s - self._before.moved_s
+        return max(0.0, grown_us / 1e6 / since_s) if since_s > 0 else 0.0
+
+    def _longest_mean_s(self) -> float:
+        """Return the longest mean execution time, of all lines since their start or recently."""
+        means_us = (
+            # Without the waiting time, since nothing waits when this counts. Without a gauge that
+            # is not known, so the waiting time stays in.
+            (one.request_us - (one.queue_us if self._has_gauge else 0.0)) / one.completed
+            for one in (*self._lines.values(), *self._grown.values())
+            if one.completed > 0
+        )
+        return max(means_us, default=0.0) / 1e6
 
 
-def _is_old(seen: TritonMetrics) -> bool:
-    """Say whether this Triton counts requests, and has no gauge for those that wait."""
-    absent = PENDING not in seen.series and PENDING not in seen.unreadable
-    return absent and isinstance(seen.total(QUEUE_US), Known)
-
-
-def _executing(
-    before: Activity | None, seen: TritonMetrics, now_s: float, *, moved: bool, quiet: bool
-) -> Sample[float]:
-    if before is None:
-        return Unknown("a single scrape does not tell what executes")
-    if moved:
-        return Known(max(LEAST, _little(before, seen, now_s)))
-    return Known(0.0) if quiet else before.executing
-
-
-def _little(before: Activity | None, seen: TritonMetrics, now_s: float) -> float:
-    """Return the mean number in execution between two scrapes, by Little's law."""
-    if before is None:
-        return 0.0
-    in_requests_us = _growth(before.work, seen, REQUEST_US) - _growth(before.work, seen, QUEUE_US)
-    return _per_second(before, now_s, in_requests_us)
-
-
-def _per_second(before: Activity, now_s: float, grown_us: float) -> float:
-    """Return *grown_us* in seconds, for each second since a scrape last differed."""
-    since_s = now_s - before.moved_s
-    return max(0.0, grown_us / 1e6 / since_s) if since_s > 0 else 0.0
-
-
-def _longest_mean_s(before: Activity | None, seen: TritonMetrics) -> float:
-    """Return how long a request executes in the mean: of the slowest model, or of the newest ones.
-
-    What it waited is not part of it: nothing waits when this is asked. Where that cannot be known,
-    since there is no gauge for it, it is.
-    """
-    counts = dict(seen.series.get(SUCCESS, ()))
-    queued = {} if _is_old(seen) else dict(seen.series.get(QUEUE_US, ()))
-    means = [
-        (duration_us - queued.get(raw, 0.0)) / count
-        for raw, duration_us in seen.series.get(REQUEST_US, ())
-        if (count := counts.get(raw, 0.0)) > 0
-    ]
-    if before is not None:
-        means.extend(_newest_means(before.work, seen))
-    return max(means, default=0.0) / 1e6
-
-
-def _newest_means(before: TritonMetrics, seen: TritonMetrics) -> Iterator[float]:
-    """Yield how long the requests of each model executed in the mean that ended in between."""
-
-    def grown(family: str) -> dict[bytes, float]:
-        old = dict(before.series.get(family, ()))
-        return {
-            raw: max(0.0, value - old.get(raw, 0.0)) for raw, value in seen.series.get(family, ())
-        }
-
-    ended, took_us = grown(SUCCESS), grown(REQUEST_US)
-    waited_us = {} if _is_old(seen) else grown(QUEUE_US)
-    for raw, duration_us in took_us.items():
-        if ended.get(raw, 0.0) > 0:
-            yield (duration_us - waited_us.get(raw, 0.0)) / ended[raw]
-
-
-def _without(seen: TritonMetrics, ensembles: frozenset[str]) -> TritonMetrics:
-    """Return *seen* without the rows of *ensembles*."""
+def _without(
+    lines: Mapping[Line, CounterSet], ensembles: Collection[str]
+) -> Mapping[Line, CounterSet]:
     if not ensembles:
-        return seen
-    series = {
-        family: tuple(row for row in rows if _model(row[0]) not in ensembles)
-        for family, rows in seen.series.items()
-    }
-    kept = {family: rows for family, rows in series.items() if rows or not seen.series[family]}
-    return attrs.evolve(seen, series=kept)
-
-
-@functools.lru_cache(maxsize=16384)
-def _model(raw: bytes) -> str:
-    """Return the model that *raw* labels name; the same ones come with each scrape."""
-    return labels(f"{{{raw.decode(errors='replace')}}}").get("model", "")
-
-
-def _growth(before: TritonMetrics, seen: TritonMetrics, family: str) -> float:
-    """Return by how much a counter grew; 0 when it fell: a model was loaded again."""
-    return max(0.0, _value(seen.total(family)) - _value(before.total(family)))
-
-
-def _value(sample: Sample[float]) -> float:
-    return sample.value if isinstance(sample, Known) else 0.0
+        return lines
+    return {line: one for line, one in lines.items() if line[0] not in ensembles}

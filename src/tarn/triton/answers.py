@@ -1,7 +1,7 @@
 """Whose fault an answer of Triton is: the caller's, the model's, or the server's. Pure.
 
-Triton says it by a status and a sentence, and the status alone does not tell. What was measured on
-Triton 2.51, over HTTP:
+It follows from the status and the message; the status alone is not enough. Measured on Triton 2.51,
+over HTTP:
 
 - A body that is not JSON, or lacks a member, is answered **500**: "failed to parse the request JSON
   buffer", "Unable to parse 'shape': …". A wrong name, type or shape is 400, an unknown model or
@@ -12,7 +12,7 @@ Triton 2.51, over HTTP:
   healthy."
 - A full queue is 503: "Exceeds maximum queue size". The instance is busy, perhaps not sick.
 
-Over gRPC the same sentences come as INVALID_ARGUMENT, NOT_FOUND, UNIMPLEMENTED, INTERNAL and
+Over gRPC the same messages come with INVALID_ARGUMENT, NOT_FOUND, UNIMPLEMENTED, INTERNAL and
 UNAVAILABLE.
 """
 
@@ -21,8 +21,8 @@ import json
 
 __all__ = ["GRPC_STATUS", "Culprit", "blame", "error_line"]
 
+# Characters of an error that are shown to people.
 LONGEST_LINE = 300
-"""Characters of an error that are shown to people."""
 
 GRPC_STATUS = {
     "INVALID_ARGUMENT": 400,
@@ -37,13 +37,13 @@ GRPC_STATUS = {
     "UNAVAILABLE": 503,
     "DEADLINE_EXCEEDED": 504,
 }
-"""The HTTP status with which Triton, or a proxy, says the same."""
+"""The HTTP status that Triton or a proxy would send for each gRPC status."""
 
 _ERROR = 400
 _INTERNAL = 500
 _UNIMPLEMENTED = 501
 _UNAVAILABLE = 503
-# Triton has no other way to say which it is than these beginnings (seen on 2.51).
+# Only these parts of the message distinguish the causes (seen on 2.51).
 _STUB = "Stub process '"
 _NOT_HEALTHY = "is not healthy"
 _FULL = "Exceeds maximum queue size"
@@ -56,24 +56,24 @@ _TRACEBACK = "\n\nAt:\n"
 
 
 class Culprit(enum.StrEnum):
-    """Who is to blame for an answer that is an error."""
+    """Whose fault an error is."""
 
     NOBODY = "nobody"
-    """It was not taken now: the queue is full."""
+    """The request was not taken, since the queue is full."""
     CALLER = "caller"
-    """The request is wrong; any other instance would refuse it too."""
+    """The request is wrong; every other instance would refuse it too."""
     MODEL = "model"
-    """The model's own error: perhaps for this request, perhaps for every one."""
+    """The model raised an error, perhaps for this request, perhaps for every one."""
     SERVER = "server"
-    """The instance cannot answer, whatever the request."""
+    """The instance cannot answer any request."""
 
 
 def blame(status: int, said: str) -> Culprit:
-    """Return whose fault an answer with *status* is, which is an error, and in which Triton *said*.
+    """Return whose fault an error is.
 
     Args:
-        status: Of HTTP, 400 or more; one of gRPC by `GRPC_STATUS`.
-        said: Triton's sentence.
+        status: The HTTP status, at least 400; for gRPC, that of `GRPC_STATUS`.
+        said: Triton's message.
     """
     if status < _INTERNAL or status == _UNIMPLEMENTED:
         return Culprit.CALLER
@@ -85,7 +85,7 @@ def blame(status: int, said: str) -> Culprit:
 
 
 def error_line(body: bytes) -> str:
-    """Return what Triton said in *body*, an answer that is an error, on one line for people."""
+    """Return Triton's message in *body*, the answer of an error, as one line for people."""
     text = body.decode("utf-8", "replace")
     try:
         said = json.loads(text)

@@ -1,4 +1,4 @@
-"""Find tritonserver, and make the wheel's one able to run Python models."""
+"""Finds tritonserver, and assembles the Python backend of the wheel's."""
 
 import ctypes.util
 import hashlib
@@ -11,7 +11,7 @@ import site
 import sys
 import sysconfig
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,16 +36,16 @@ __all__ = [
     "unloadable",
 ]
 
+# The wheel's binaries were linked against it.
 OLDEST_GLIBC = (2, 35)
-"""What the wheel's binaries were linked against."""
 _LIBRARY, _MODULE = "libtriton_python.so", "triton_python_backend_utils.py"
 _WHEEL = (
     "pip install 'tarn-orchestrator[local]'"
     if sys.version_info < (3, 13)
     else "pip install --no-deps 'nvidia-pytriton==0.7.*'"  # its numpy 1 has no wheel for 3.13
 )
+# Paths that the Python back end can pass on: it starts its processes through a shell, in ASCII.
 _LOADABLE = re.compile(r"[A-Za-z0-9_./@%+=:,*-]*")
-"""What the Python back end can pass on: it starts its processes through a shell, in ASCII."""
 _INSTALL = f"{_WHEEL}, put tritonserver on PATH, or set triton.binary"
 
 
@@ -55,9 +55,11 @@ class TritonProgram:
 
     path: str
     backend_directory: str | None = None
-    """Its backends, where they are ours; None: it knows its own."""
+    """The backends, if they are ours; None for its own."""
     library_path: tuple[str, ...] = ()
-    """To stand first in ``LD_LIBRARY_PATH``."""
+    """Folders to put first into ``LD_LIBRARY_PATH``."""
+    cache_directory: str | None = None
+    """The response caches, if they are the wheel's; None for its own."""
 
 
 @attrs.frozen
@@ -78,20 +80,25 @@ class Wheel:
         return self.package / "tritonserver" / "backends" / "python"
 
     @property
+    def caches(self) -> Path:
+        """Its response caches; missing in an old wheel."""
+        return self.package / "tritonserver" / "caches"
+
+    @property
     def libraries(self) -> Path:
         """The shared libraries that came with it."""
         return self.package.parent / "nvidia_pytriton.libs"
 
     @property
     def stub(self) -> Path:
-        """The stub for the running Python; may be missing for one too new."""
+        """The stub for the running Python; may be missing for a new version."""
         version = f"{sys.version_info.major}.{sys.version_info.minor}"
         stubs = self.package / "tritonserver" / "python_backend_stubs"
         return stubs / version / "triton_python_backend_stub"
 
 
 def find_wheel() -> Wheel | None:
-    """Return the installed wheel; None without one. Imports nothing of it."""
+    """Return the installed wheel, without importing it; None if there is none."""
     found = importlib.util.find_spec("pytriton")
     if found is None or found.origin is None:
         return None
@@ -104,7 +111,7 @@ def find_wheel() -> Wheel | None:
 
 
 def locate(binary: str | None, environ: Mapping[str, str]) -> str | Wheel:
-    """Return the path of tritonserver, or the wheel: the setting, then ``PATH``, then the wheel.
+    """Return the path of tritonserver in *binary*, else on ``PATH``, else the wheel.
 
     Raises:
         LaunchError: There is none (code TARN-3101).
@@ -125,7 +132,7 @@ def locate(binary: str | None, environ: Mapping[str, str]) -> str | Wheel:
 
 
 def unloadable(path: Path) -> str:
-    """Return the signs in *path* from which the Python back end cannot load; empty: it can."""
+    """Return the characters in *path* that the Python back end cannot handle."""
     signs = sorted({sign for sign in str(path.absolute()) if not _LOADABLE.fullmatch(sign)})
     return ", ".join(f"'{sign}'" if sign.isprintable() else ascii(sign) for sign in signs)
 
@@ -135,9 +142,9 @@ def check(
 ) -> Iterator["Finding"]:
     """Yield what would keep tritonserver from starting on this machine; changes nothing.
 
-    *cache* is where the wheel's Python backend will be assembled; None: that is not looked at.
+    *cache* is the folder for the wheel's Python backend; None to leave that out.
     """
-    # 45 ms of imports, which `tarn.triton.start` need not pay at every start of an instance.
+    # It takes 45 ms, which `tarn.triton.start` need not spend at every start of an instance.
     from tarn.interfaces import Finding  # noqa: PLC0415
 
     try:
@@ -156,12 +163,12 @@ def check(
 
 
 def prepare(binary: str | None, environ: Mapping[str, str], cache: Path) -> TritonProgram:
-    """Return a tritonserver that can be started, after assembling its Python backend if needed.
+    """Return a tritonserver that can be started; assemble its Python backend if needed.
 
-    The backend is assembled once for each wheel, interpreter and environment, below *cache*.
+    The backend is assembled below *cache*, once for each wheel, interpreter and environment.
 
     Raises:
-        LaunchError: There is none, or this machine cannot run it.
+        LaunchError: There is no tritonserver, or this machine cannot run it.
     """
     found = locate(binary, environ)
     if isinstance(found, str):
@@ -172,7 +179,7 @@ def prepare(binary: str | None, environ: Mapping[str, str], cache: Path) -> Trit
 
 
 def foresee(binary: str | None, environ: Mapping[str, str], cache: Path) -> TritonProgram:
-    """Return what `prepare` would return; assembles nothing.
+    """Return what `prepare` would return, without assembling anything.
 
     Raises:
         LaunchError: There is no tritonserver.
@@ -182,25 +189,21 @@ def foresee(binary: str | None, environ: Mapping[str, str], cache: Path) -> Trit
 
 
 def environment(program: TritonProgram, inherited: Mapping[str, str]) -> dict[str, str]:
-    """Return *inherited* with what *program* needs to find its libraries and its Python."""
+    """Return *inherited* with the variables that *program* needs."""
     environ = dict(inherited)
     if program.library_path:
-        before = environ.get("LD_LIBRARY_PATH", "")
-        environ["LD_LIBRARY_PATH"] = _joined([*program.library_path, before])
-        # The stub's interpreter imports model.py first of all; it takes its packages from where
-        # `python3` is on PATH.
+        libraries = [*program.library_path, environ.get("LD_LIBRARY_PATH", "")]
+        environ["LD_LIBRARY_PATH"] = ":".join(filter(None, libraries))
+        # The stub's interpreter finds its packages by the `python3` on PATH, even before the shim.
         folders = [str(Path(sys.executable).parent), environ.get("PATH", "")]
-        environ["PATH"] = _joined(folders)
+        environ["PATH"] = ":".join(filter(None, folders))
     return environ
-
-
-def _joined(folders: Iterable[str]) -> str:
-    return ":".join(filter(None, folders))
 
 
 def _assembled(wheel: Wheel, cache: Path) -> TritonProgram:
     libraries = (str(wheel.libraries), *_libpython(wheel.stub)[0])
-    return TritonProgram(str(wheel.server), str(_target(wheel, cache / "backends")), libraries)
+    backends = str(_target(wheel, cache / "backends"))
+    return TritonProgram(str(wheel.server), backends, libraries, str(wheel.caches))
 
 
 def _missing(found: str, where: str) -> LaunchError:
@@ -208,8 +211,11 @@ def _missing(found: str, where: str) -> LaunchError:
 
 
 def _check_wheel(wheel: Wheel) -> None:
-    """Raise a ``LaunchError`` where this machine cannot run *wheel*."""
-    if found := _old_system():
+    """Raise a ``LaunchError`` if this machine cannot run *wheel*."""
+    glibc = _glibc()
+    if glibc < OLDEST_GLIBC:
+        have = "no glibc" if glibc == (0, 0) else f"glibc {glibc[0]}.{glibc[1]}"
+        found = f"this system has {have}; the Triton of the wheel needs 2.35 or newer"
         raise _unfit("TARN-3102", wheel, found, "Use a newer system, or set triton.binary")
     version = wheel.stub.parent.name
     if not wheel.stub.exists():
@@ -222,22 +228,13 @@ def _check_wheel(wheel: Wheel) -> None:
         raise _unfit("TARN-3104", wheel, found, step)
 
 
-def _old_system() -> str:
-    """Say which C library this system has, where the wheel's Triton needs another; else ''."""
-    glibc = _glibc()
-    if glibc >= OLDEST_GLIBC:
-        return ""
-    have = "no glibc" if glibc == (0, 0) else f"glibc {glibc[0]}.{glibc[1]}"
-    return f"this system has {have}; the Triton of the wheel needs 2.35 or newer"
-
-
 def _unfit(code: str, wheel: Wheel, found: str, next_step: str) -> LaunchError:
     where = f"nvidia-pytriton {wheel.version}"
     return LaunchError("tritonserver", found, code=code, where=where, next_step=next_step)
 
 
 def _glibc() -> tuple[int, int]:
-    """Return the C library's version; (0, 0) where it is another one."""
+    """Return glibc's version; (0, 0) for another C library."""
     try:
         text = os.confstr("CS_GNU_LIBC_VERSION") or ""
     except (ValueError, OSError):
@@ -247,16 +244,16 @@ def _glibc() -> tuple[int, int]:
 
 
 def _libpython(stub: Path) -> tuple[tuple[str, ...], str]:
-    """Return the folder of the libpython that *stub* needs, and its name if it is nowhere.
+    """Return the folder of the libpython that *stub* needs, and its name if it is missing.
 
-    No folder: the loader finds it by itself.
+    There is no folder if the loader finds it by itself.
     """
     matched = re.search(rb"libpython3(?:-\w+)?\.\d+\.so\.1\.0", stub.read_bytes())
     name = matched[0].decode() if matched else f"libpython{stub.parent.name}.so.1.0"
-    if "-" in name:  # The wheel brings it along, under a name of its own.
+    if "-" in name:  # part of the wheel, under its own name
         return (), ""
-    # The interpreter's own comes first: it knows where the matching standard library is.
-    # A Python that was moved says in LIBDIR where it once was, and its prefix is where it is.
+    # The interpreter's own first: it finds the matching standard library. The prefix comes before
+    # LIBDIR, which is not right for a Python that was moved.
     for folder in (Path(sys.base_prefix, "lib"), sysconfig.get_config_var("LIBDIR")):
         if folder and Path(folder, name).exists():
             return (str(folder),), ""
@@ -265,7 +262,8 @@ def _libpython(stub: Path) -> tuple[tuple[str, ...], str]:
 
 
 def _site_folders(wheel: Wheel) -> tuple[str, ...]:
-    """Return the folders of the environment's packages: the stub does not know a virtualenv."""
+    """Return the folders of the environment's packages."""
+    # The stub's interpreter does not know a virtual environment.
     folders = [sysconfig.get_path("purelib"), sysconfig.get_path("platlib")]
     folders += [*site.getsitepackages(), str(wheel.package.parent)]
     if site.ENABLE_USER_SITE:
@@ -287,10 +285,15 @@ def _assemble(wheel: Wheel, cache: Path) -> None:
         if target.exists():
             private_folder(target)
             return
-        with tempfile.TemporaryDirectory(prefix=".new-", dir=cache) as beside:
-            whole = Path(beside, "whole")
+        with tempfile.TemporaryDirectory(prefix=".new-", dir=cache) as new:
+            whole = Path(new, "whole")
             _fill(whole / "python", wheel, folders)
-            _rename(whole, target)
+            try:
+                whole.rename(target)
+            except OSError:
+                # Perhaps another process was first: its copy is as good as ours.
+                if not target.exists():
+                    raise
     except RefusedError as error:
         raise LaunchError(
             "tritonserver",
@@ -305,23 +308,14 @@ def _assemble(wheel: Wheel, cache: Path) -> None:
 
 
 def _fill(folder: Path, wheel: Wheel, folders: tuple[str, ...]) -> None:
-    private_folder(folder)  # what lies in it needs no mode of its own: nobody else gets there
+    private_folder(folder)  # nobody else gets in, so the modes of the files do not matter
     shutil.copy2(wheel.backend / _LIBRARY, folder)
     Path(shutil.copy2(wheel.stub, folder)).chmod(0o755)
     (folder / _MODULE).write_text(_shim(wheel.backend / _MODULE, folders))
 
 
-def _rename(whole: Path, target: Path) -> None:
-    try:
-        whole.rename(target)
-    except OSError:
-        # Another process was first: its copy is as good as ours.
-        if not target.exists():
-            raise
-
-
 def _shim(original: Path, folders: tuple[str, ...]) -> str:
-    """Return the module that a stub imports first: it opens the environment's packages to it."""
+    """Return the module that a stub imports first; it adds the environment's packages."""
     return (
         '"""A region of its own, the environment\'s packages, then Triton\'s own module."""\n'
         f"{regions.IN_STUBS}"

@@ -1,17 +1,29 @@
-"""How a process ended, in words: its exit code, its signal, and the memory it lacked. Pure.
+"""Describes how a Triton started and ended, from its log, exit code and memory. Pure.
 
-A shell, Docker and YARN tell of a signal *n* as exit code 128 + *n*; Python as minus *n*.
+A shell, Docker and YARN report a signal *n* as exit code 128 + *n*, and Python as minus *n*.
 """
 
 import re
 import signal
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import attrs
 
+from tarn.triton.restricted import LAUNCH_OPTIONS, without_keys
 from tarn.triton.stubs import StubEnd
 
-__all__ = ["MemoryUse", "ended", "killed", "memory_use", "stubs_ended"]
+__all__ = [
+    "MemoryUse",
+    "ended",
+    "hopeless",
+    "killed",
+    "lacks_shared_memory",
+    "last_error",
+    "loading",
+    "memory_use",
+    "port_taken",
+    "stubs_ended",
+]
 
 _OF_A_SHELL = 128
 _SIGNALS = {int(one) for one in signal.Signals}
@@ -27,10 +39,10 @@ PHYSICAL, VIRTUAL = "physical", "virtual"
 
 @attrs.frozen
 class MemoryUse:
-    """What YARN said of the memory of a container that it ended for it."""
+    """The memory of a container that YARN ended for using too much."""
 
     kind: str
-    """``physical``, or ``virtual``: the latter is what the kernel promised, not what is used."""
+    """``physical``, or ``virtual``, which is reserved by the kernel but not all used."""
     used: str
     limit: str
 
@@ -40,13 +52,13 @@ class MemoryUse:
 
 
 def memory_use(diagnostics: str, kind: str | None = None) -> MemoryUse | None:
-    """Return what a NodeManager says of memory; None: it did not end the container for it.
+    """Return the memory in a NodeManager's diagnostics; None if that was not the reason.
 
     Args:
-        diagnostics: Of a container: Hadoop 2 says ``is running beyond physical memory limits``,
-            Hadoop 3 ``is running 180224B beyond the 'PHYSICAL' memory limit``, and then
+        diagnostics: Hadoop 2 says ``is running beyond physical memory limits``, Hadoop 3
+            ``is running 180224B beyond the 'PHYSICAL' memory limit``; then both say
             ``Current usage: 4.1 GB of 4 GB physical memory used; …``.
-        kind: Where an exit code told which memory it was: then the usage alone is looked for.
+        kind: The kind of memory if the exit code tells it, so that only the usage is needed.
     """
     beyond = _BEYOND.search(diagnostics)
     kind = beyond["kind"].lower() if beyond else kind
@@ -58,7 +70,7 @@ def memory_use(diagnostics: str, kind: str | None = None) -> MemoryUse | None:
 
 
 def ended(code: int) -> str:
-    """Return how a process with this exit code ended."""
+    """Return how a process with this exit code ended, as text."""
     number = _signal(code)
     if number is None:
         return f"exited with code {code}"
@@ -67,12 +79,12 @@ def ended(code: int) -> str:
 
 
 def killed(code: int) -> bool:
-    """Say whether it was killed outright (SIGKILL), as the kernel does where memory is lacking."""
+    """Return whether it was killed by SIGKILL, as by the kernel when memory runs out."""
     return _signal(code) == signal.SIGKILL
 
 
 def stubs_ended(ends: Sequence[StubEnd]) -> str:
-    """Return which processes of Python models ended, and how: a few by name; '' for none."""
+    """Return which processes of Python models ended and how, as text; the first few by name."""
     said = [_stub_ended(end) for end in ends[:_MOST_STUBS]]
     if len(ends) > _MOST_STUBS:
         said.append(f"and {len(ends) - _MOST_STUBS} more")
@@ -80,7 +92,7 @@ def stubs_ended(ends: Sequence[StubEnd]) -> str:
 
 
 def newest(ends: Sequence[StubEnd]) -> StubEnd:
-    """Return the one of *ends* that was seen last."""
+    """Return the newest of *ends*."""
     return max(ends, key=lambda end: end.at)
 
 
@@ -96,3 +108,70 @@ def _signal(code: int) -> int | None:
         return -code
     number = code - _OF_A_SHELL
     return number if number in _SIGNALS else None
+
+
+_LOGGED = re.compile(r'^E\d{4} [\d:.]+ \d+ [\w./-]+:\d+\] "?(?P<text>.*?)"?$')
+"""A line of Triton's log: ``E1127 23:52:36.259414 2510 server.cc:241] "…"``."""
+_PLAIN = re.compile(
+    r"^(?:error|fatal error|terminate called|.*: error)\b.*|^\S*tritonserver: .+", re.IGNORECASE
+)
+# With these errors the same command fails every time.
+_LOADER = re.compile(r"error while loading shared libraries|unrecognized option|option '--")
+# Logged as an error on every machine without a GPU.
+_HARMLESS = ("CudaDriverHelper has not been initialized",)
+_LONGEST = 500
+_TOO_OLD = (
+    " (this Triton is older than restricted APIs, of the end of 2023: set triton.restricted: [] "
+    "and keep its ports from others, or take a newer one)"
+)
+
+
+def last_error(lines: Iterable[str]) -> str:
+    """Return the text of the last error in Triton's log; '' if there is none."""
+    found = ""
+    for line in lines:
+        logged = _LOGGED.match(line.rstrip())
+        if logged and not any(harmless in line for harmless in _HARMLESS):
+            found = logged["text"].replace('\\"', '"')
+        elif not logged and _PLAIN.match(line):
+            found = line.strip().rpartition("/")[2] if "tritonserver: " in line else line.strip()
+    if "unrecognized option" in found and any(f"--{name}" in found for name in LAUNCH_OPTIONS):
+        found = without_keys(found) + _TOO_OLD
+    return found if len(found) <= _LONGEST else f"{found[:_LONGEST]} …"
+
+
+def hopeless(error: str) -> bool:
+    """Return whether the same command fails with *error* every time."""
+    return _LOADER.search(error) is not None
+
+
+def port_taken(error: str) -> bool:
+    """Return whether *error* means that one of the ports is in use."""
+    return "already in use" in error
+
+
+def lacks_shared_memory(error: str) -> bool:
+    """Return whether *error* means that /dev/shm is full, which is not the model's fault."""
+    return "shared memory" in error and "No space left on device" in error
+
+
+_BEGUN = re.compile(r"\] \"?loading: (?P<model>.+):\d+\"?$")
+_SETTLED = re.compile(
+    r"\] \"?(?:successfully loaded '(?P<good>[^']+)'|failed to load '(?P<bad>[^']+)')"
+)
+
+
+def loading(lines: Iterable[str]) -> tuple[int, int]:
+    """Return (models settled, models begun) from the lines of a starting Triton's log.
+
+    Source: ``model_lifecycle.cc`` of Triton 2.51 writes ``loading: MODEL:VERSION``, then
+    ``successfully loaded 'MODEL'`` or ``failed to load 'MODEL'``.
+    """
+    begun: set[str] = set()
+    settled: set[str] = set()
+    for line in lines:
+        if match := _BEGUN.search(line.rstrip()):
+            begun.add(match["model"])
+        elif match := _SETTLED.search(line):
+            settled.add(match["good"] or match["bad"])
+    return len(settled & begun), len(begun)

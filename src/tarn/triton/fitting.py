@@ -1,4 +1,4 @@
-"""What the tritonserver of this machine cannot serve, said before it is started."""
+"""Checks whether the tritonserver of this machine can serve a repository's models."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -6,9 +6,10 @@ from pathlib import Path
 import attrs
 
 from tarn.domain import ClusterSpec
-from tarn.domain.lint import Flaw, Model, Node
 from tarn.errors import LaunchError
 from tarn.interfaces import Finding
+from tarn.interfaces.lint import Flaw, Model, Node
+from tarn.triton import response_cache
 from tarn.triton.binary import Wheel, locate, unloadable
 from tarn.triton.lint import backend_of, scan
 from tarn.triton.lint.pbtxt import Broken, read
@@ -21,14 +22,14 @@ _OPTION = "backend-directory"
 
 @attrs.frozen
 class Backends:
-    """The back ends that one tritonserver has."""
+    """The back ends of one tritonserver."""
 
     server: str
-    """The server, for people."""
+    """The name of the server, for people."""
     names: frozenset[str]
 
     def lacks(self, model: Model) -> str:
-        """Return the back end that *model* needs and that is not there; empty: it has it."""
+        """Return the back end that *model* needs and the server lacks; empty if there is none."""
         backend = backend_of(model)
         if not backend or backend in self.names | _BUILT_IN:
             return ""
@@ -37,13 +38,13 @@ class Backends:
         return "" if any(model.find(f"{place}{library}") for place in places) else backend
 
     def without(self, model: str, backend: str) -> str:
-        """Say what is missing."""
+        """Return the text about a missing *backend*."""
         have = ", ".join(sorted(self.names)) or "none"
         return f"{model} needs the back end '{backend}', but {self.server} has only: {have}"
 
 
 def ways_out(backend: str) -> str:
-    """Say what can be done where *backend* is missing."""
+    """Return what a person can do about a missing *backend*."""
     python = {"onnxruntime": "onnxruntime", "pytorch": "torch", "tensorflow": "tensorflow"}
     package = python.get(backend, "")
     rest = f", or call the package {package} in a Python model" if package else ""
@@ -53,17 +54,21 @@ def ways_out(backend: str) -> str:
 def backends_of(
     binary: str | None, args: Mapping[str, object], environ: Mapping[str, str]
 ) -> Backends | None:
-    """Return the back ends of the tritonserver that would be started; None: they are not known."""
+    """Return the back ends of the tritonserver that would be started; None if unknown."""
     try:
         program = locate(binary, environ)
     except LaunchError:
-        return None  # that is said elsewhere
+        return None  # `tarn.triton.binary.check` reports it
     given = next((v for k, v in args.items() if k.strip("-").replace("_", "-") == _OPTION), None)
     if isinstance(program, Wheel):
         server = f"Triton of the wheel nvidia-pytriton {program.version}"
         folders = [program.backend.parent]
     else:
-        server, folders = program, _beside(Path(program))
+        server = program
+        folders = [
+            Path(program).resolve().parents[1] / "backends",
+            Path("/opt/tritonserver/backends"),
+        ]
     if given is not None:
         folders = [Path(str(each)) for each in (given if isinstance(given, list) else [given])]
     names = [_listed(folder) for folder in folders]
@@ -77,11 +82,6 @@ def here(spec: ClusterSpec, environ: Mapping[str, str]) -> Backends | None:
     return backends_of(spec.triton.binary, spec.triton.args, environ)
 
 
-def _beside(program: Path) -> list[Path]:
-    """Return where a tritonserver looks by itself: in ``/opt/tritonserver``, or next to it."""
-    return [program.resolve().parents[1] / "backends", Path("/opt/tritonserver/backends")]
-
-
 def _listed(folder: Path) -> frozenset[str]:
     try:
         return frozenset(entry.name for entry in folder.iterdir() if entry.is_dir())
@@ -90,9 +90,9 @@ def _listed(folder: Path) -> frozenset[str]:
 
 
 def misfits(location: str, spec: ClusterSpec, backends: Backends | None) -> Iterator[Finding]:
-    """Yield what keeps models at *location* from being served by the tritonserver of *backends*.
+    """Yield what keeps the tritonserver of *backends* from serving the models at *location*.
 
-    What only some models lack is a note, unless the spec requires all of them.
+    If only some models are affected, it is a note, unless the spec requires all models.
 
     Raises:
         OSError: The repository cannot be listed.
@@ -100,6 +100,7 @@ def misfits(location: str, spec: ClusterSpec, backends: Backends | None) -> Iter
     found = scan(Path(location), location, _parsed).models
     models = [model for model in found if not spec.models.serve or model.name in spec.models.serve]
     yield from _unsafe(location, models)
+    yield from response_cache.unused(location, spec, models)
     if backends is None:
         return
     missing = {model.name: lack for model in models if (lack := backends.lacks(model))}
@@ -112,7 +113,7 @@ def misfits(location: str, spec: ClusterSpec, backends: Backends | None) -> Iter
 
 
 def _unsafe(location: str, models: Sequence[Model]) -> Iterator[Finding]:
-    """Yield a path that the Python back end cannot load from, where a model needs it."""
+    """Yield a path that the Python back end cannot load from, if a model needs that."""
     signs = unloadable(Path(location))
     if signs and any(backend_of(model) == "python" for model in models):
         yield Finding(

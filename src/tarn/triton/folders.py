@@ -1,19 +1,19 @@
-"""Folders of TARN's own: nobody else may write to them, or to what they lie in; and full ones.
+"""TARN's own folders, which only the user may write to; and errors of full file systems.
 
-Everybody who may write to a folder replaces what lies there, a program or a token too, and the
-owner runs or sends it. So each folder is made with mode 0700, whatever the umask, and one that
-others own or may write to is refused, as ssh refuses such a ``~/.ssh``.
+A user who may write to a folder can replace a program or a token in it, which the owner would then
+run or send. So folders are made with mode 0700, whatever the umask, and a folder that others own or
+may write to is refused, as ssh refuses such a ``~/.ssh``.
 """
 
 import contextlib
 import errno
 import grp
+import itertools
 import os
 import pwd
 import shlex
 import shutil
 import stat
-from collections.abc import Iterator
 from pathlib import Path
 
 from tarn.descriptors import lack_in
@@ -27,19 +27,18 @@ _STEPS = {
     errno.EFBIG: "Raise it: ulimit -f unlimited",
     errno.EROFS: "Mount it writable",
 }
-"""What helps where a file cannot be written; what is lacking then, `tarn.descriptors` says."""
+"""What a person can do about an error of writing; `tarn.descriptors` has the text about it."""
 
 
 def private_folder(path: Path, mode: int = 0o700) -> Path:
-    """Make *path* and the parents that are missing, and return it; nobody else may write to it.
-
-    What is made gets *mode*.
+    """Make *path* and its missing parents with *mode*, and return it.
 
     Raises:
-        RefusedError: It is there, and others own it or may write to it (code TARN-2104).
+        RefusedError: It exists, and others own it or may write to it (code TARN-2104).
         OSError: It cannot be made.
     """
-    for folder in reversed([*_missing(path)]):
+    missing = itertools.takewhile(lambda folder: not folder.exists(), (path, *path.parents))
+    for folder in reversed([*missing]):
         with contextlib.suppress(FileExistsError):  # another process was first
             folder.mkdir(mode)
     _refuse(path)
@@ -47,13 +46,13 @@ def private_folder(path: Path, mode: int = 0o700) -> Path:
 
 
 def refuse_shared(path: Path, home: Path | None = None) -> None:
-    """Refuse *path* where others could replace it, or one of the folders that it lies in.
+    """Refuse *path* if others could replace it, or a folder above it.
 
-    Those that are not there are passed over; a link is looked at, and what it leads to.
+    Missing folders are skipped; links and their targets are both checked.
 
     Args:
         path: An absolute path.
-        home: The user's home: what that lies in is not looked at.
+        home: The user's home; folders above it are not checked.
 
     Raises:
         RefusedError: Others own a folder or may write to it (code TARN-2104).
@@ -61,18 +60,11 @@ def refuse_shared(path: Path, home: Path | None = None) -> None:
     for one in dict.fromkeys((path, path.resolve())):
         for folder in (one, *one.parents):
             if folder == Path(folder.root):
-                break  # in a container it may belong to nobody that is known
+                break  # in a container its owner may be unknown
             with contextlib.suppress(FileNotFoundError, NotADirectoryError, PermissionError):
                 _refuse(folder)
             if folder == home:
                 break
-
-
-def _missing(path: Path) -> Iterator[Path]:
-    for folder in (path, *path.parents):
-        if folder.exists():
-            return
-        yield folder
 
 
 def _refuse(folder: Path) -> None:
@@ -93,7 +85,7 @@ def _refuse(folder: Path) -> None:
 
 
 def _open(folder: Path, found: os.stat_result) -> bool:
-    if found.st_mode & stat.S_ISVTX:  # as /tmp: nobody replaces what is another's
+    if found.st_mode & stat.S_ISVTX:  # as /tmp: nobody can replace the files of others
         return False
     if found.st_mode & stat.S_IWOTH:
         return True
@@ -101,10 +93,11 @@ def _open(folder: Path, found: os.stat_result) -> bool:
 
 
 def _alone(folder: Path, found: os.stat_result) -> bool:
-    """Say whether the group has no other member: systems with a umask of 002 give each user one."""
+    """Return whether the group has no other member."""
+    # Systems with a umask of 002 give each user a group.
     with contextlib.suppress(OSError):
         if "system.posix_acl_access" in os.listxattr(folder):
-            return False  # what looks like the group's rights is the most that anybody has
+            return False  # with an ACL, the bits of the group are the mask of all its entries
     if found.st_gid == 0:
         return True
     user = _user(found.st_uid)
@@ -127,11 +120,11 @@ def _refusal(folder: Path, found: str, next_step: str) -> RefusedError:
 
 
 def no_room(error: OSError, where: Path | None = None) -> LaunchError | None:
-    """Return *error* as what a person can do about it; None: it is not a lack of room.
+    """Return the error for a file system without room; None if *error* has another reason.
 
     Args:
-        error: Raised by writing a file.
-        where: A folder or file below which that was; None: what *error* names.
+        error: The error of writing a file.
+        where: The file or folder; None for the one that *error* names.
     """
     step = _STEPS.get(error.errno or 0)
     if step is None:

@@ -1,4 +1,4 @@
-"""GPUs of this machine, as NVIDIA's driver tells: the only home of ``pynvml``.
+"""The GPUs of this machine, from NVIDIA's driver. The only use of ``pynvml``.
 
 Source: NVML API Reference, "Device Queries"; ``nvmlDeviceGetUtilizationRates``.
 """
@@ -14,18 +14,20 @@ __all__ = ["present", "utilization"]
 
 
 def present() -> tuple[str, ...]:
-    """Return the UUIDs of the machine's GPUs in the driver's order; empty without any."""
+    """Return the UUIDs of the machine's GPUs, in the driver's order."""
     with _nvml() as nvml:
         if isinstance(nvml, str):
             return ()
-        return tuple(_text(nvml.nvmlDeviceGetUUID(gpu)) for gpu in _gpus(nvml))
+        uuids = map(nvml.nvmlDeviceGetUUID, _gpus(nvml))
+        # Older bindings return bytes.
+        return tuple(one.decode() if isinstance(one, bytes) else one for one in uuids)
 
 
 def utilization() -> Sample[float]:
-    """Return how busy the machine's GPUs are: a fraction in [0, 1], the mean over all of them.
+    """Return the mean utilization of the machine's GPUs, a fraction in [0, 1].
 
-    The driver averages over 1/6 s to 1 s, depending on the GPU. A GPU in MIG mode has no such
-    number, and makes the whole Unknown, as does a machine without a GPU.
+    The driver averages over 1/6 s to 1 s, depending on the GPU. The result is Unknown without a
+    GPU, or if one is in MIG mode, which has no such number.
     """
     with _nvml() as nvml:
         if isinstance(nvml, str):
@@ -41,7 +43,7 @@ def utilization() -> Sample[float]:
 
 @contextmanager
 def _nvml() -> Iterator[Any]:
-    """Yield the library, or why there is none."""
+    """Yield the library, or a text why there is none."""
     try:
         import pynvml  # noqa: PLC0415 (optional, and only a machine with GPUs needs it)
     except ImportError as error:
@@ -62,8 +64,3 @@ def _nvml() -> Iterator[Any]:
 
 def _gpus(nvml: Any) -> Iterator[Any]:
     return map(nvml.nvmlDeviceGetHandleByIndex, range(nvml.nvmlDeviceGetCount()))
-
-
-def _text(uuid: str | bytes) -> str:
-    """Older bindings answer bytes."""
-    return uuid.decode() if isinstance(uuid, bytes) else uuid

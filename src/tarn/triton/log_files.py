@@ -1,4 +1,4 @@
-"""The end of a log that may be large, was rotated, and may be written at this moment."""
+"""Reads the end of a log that may be large, rotated, and still being written."""
 
 import contextlib
 import os
@@ -9,17 +9,17 @@ from pathlib import Path
 __all__ = ["MOST_BYTES", "last_lines", "rotated", "standard_error"]
 
 MOST_BYTES = 1024 * 1024
-"""Of one log's end that is read at once where a number of lines is asked for over HTTP."""
+"""Bytes of one log to read for a request over HTTP."""
 _BLOCK = 64 * 1024
 
 
 def rotated(log: Path) -> tuple[Path, ...]:
-    """Return the files that hold the lines of *log*, oldest first; those that exist."""
+    """Return the existing files with the lines of *log*, oldest first."""
     return tuple(p for p in (log.with_name(f"{log.name}.1"), log) if p.is_file())
 
 
 def standard_error() -> Path | None:
-    """Return the file that this process's standard error goes to; None: it is not a file."""
+    """Return the file of this process's standard error; None if it is not a file."""
     try:
         if not stat.S_ISREG(os.fstat(2).st_mode):
             return None
@@ -33,9 +33,8 @@ def last_lines(
 ) -> tuple[tuple[str, ...], bool]:
     """Return the last *lines* lines of *paths* (oldest first), and whether there are earlier ones.
 
-    Only the end is read: what the lines need, and never more than *most_bytes* (None: all they
-    need). A line that is cut by that is left out, unless it is the only one. A file that goes away
-    meanwhile counts as empty.
+    Only as much is read as the lines need, and at most *most_bytes*. A line that is cut by this
+    limit is left out, unless it is the only one. A file that disappears counts as empty.
     """
     found: list[bytes] = []
     left = most_bytes
@@ -54,7 +53,7 @@ def last_lines(
 
 
 def _split(end: bytes, *, cut: bool) -> list[bytes]:
-    """Return the lines in *end*; of the first one the beginning may be *cut* off."""
+    """Return the lines in *end*, without a first line that is *cut*."""
     lines = end.split(b"\n")
     if not lines[-1]:
         lines.pop()
@@ -62,7 +61,7 @@ def _split(end: bytes, *, cut: bool) -> list[bytes]:
 
 
 def _end(path: Path, lines: int, most: int | None) -> tuple[bytes, bool]:
-    """Return the end of a file with at least so many *lines*, and whether more stands before it."""
+    """Return the end of a file with at least *lines* lines, and whether there is more before."""
     end = b""
     at = 0
     with contextlib.suppress(OSError), path.open("rb") as file:

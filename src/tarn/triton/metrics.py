@@ -1,8 +1,8 @@
-"""Triton's ``/metrics`` text -> the few numbers that decisions need. Pure, and by lines.
+"""Parses Triton's ``/metrics`` into the numbers that decisions need. Pure.
 
-The text may have megabytes, and is read in parallel with threads that answer users: no single call
-into C works on more than one line or one `PIECE` of it, so the interpreter can switch threads at
-any time. Lines of families that nobody asked for cost one look at their name.
+The text may have megabytes, while other threads answer users: no call into C works on more than one
+line or one `PIECE` of it, so that the interpreter can switch threads. Of lines of other families
+only the name is read.
 
 Source: Triton ``docs/user_guide/metrics.md``; Prometheus "Exposition formats", text version 0.0.4;
 checked against the text of Triton 2.51.
@@ -36,6 +36,12 @@ EXECUTIONS = "nv_inference_exec_count"
 REQUEST_US = "nv_inference_request_duration_us"
 QUEUE_US = "nv_inference_queue_duration_us"
 COMPUTE_US = "nv_inference_compute_infer_duration_us"
+CACHE_HITS = "nv_cache_num_hits_per_model"
+CACHE_MISSES = "nv_cache_num_misses_per_model"
+CACHE_HIT_US = "nv_cache_hit_duration_per_model"
+CACHE_MISS_US = "nv_cache_miss_duration_per_model"
+FIRST_RESPONSES = "nv_inference_first_response_histogram_ms_count"
+FIRST_RESPONSE_MS = "nv_inference_first_response_histogram_ms_sum"
 GPU_UTILIZATION = "nv_gpu_utilization"
 GPU_MEMORY_USED = "nv_gpu_memory_used_bytes"
 GPU_MEMORY_TOTAL = "nv_gpu_memory_total_bytes"
@@ -49,6 +55,12 @@ FAMILIES = (
     REQUEST_US,
     QUEUE_US,
     COMPUTE_US,
+    CACHE_HITS,
+    CACHE_MISSES,
+    CACHE_HIT_US,
+    CACHE_MISS_US,
+    FIRST_RESPONSES,
+    FIRST_RESPONSE_MS,
     GPU_UTILIZATION,
     GPU_MEMORY_USED,
     GPU_MEMORY_TOTAL,
@@ -56,16 +68,29 @@ FAMILIES = (
 """The families that are always kept."""
 
 SUMMARIES = "triton: {args: {metrics-config: [summary_latencies=true]}}"
-"""What makes Triton give quantiles; those of its default are 0.5, 0.9, 0.95, 0.99 and 0.999."""
+"""The setting for quantiles, by default 0.5, 0.9, 0.95, 0.99 and 0.999."""
+HISTOGRAMS = "triton: {args: {metrics-config: [histogram_latencies=true]}}"
+"""The setting for the times of first responses."""
 
 PIECE = 1 << 16
 """Bytes split into lines at once: about 0.1 ms."""
 
+# A longer line is not valid, and matching it would block the other threads.
 LONGEST_LINE = 1 << 16
-"""A longer line of a wanted family cannot be meant, and matching it would hold the interpreter."""
 
+# Why a family is missing, by the beginning of its name; the first one counts.
+_ABSENT = (
+    (
+        "nv_inference_first_response_",
+        f"Triton 24.11 (2.52) and newer give it with {HISTOGRAMS}",
+    ),
+    ("nv_cache_", "no model uses a response cache (triton.cache in the spec)"),
+    ("nv_gpu_", "a build without GPU, MIG, or --allow-gpu-metrics=false"),
+    ("nv_inference_", "no model is loaded, or --allow-metrics=false"),
+)
+_US_IN_MS = 1000
+# Of one instance; no machine has more.
 MOST_GPUS = 64
-"""Of one instance; no machine has more."""
 _GPU_SIGNALS = {
     "gpu_utilization": GPU_UTILIZATION,
     "gpu_memory_used_bytes": GPU_MEMORY_USED,
@@ -88,16 +113,18 @@ _Fold = Callable[[_Series], float]
 
 @attrs.frozen
 class TritonMetrics:
-    """What one text said of the families that were asked for.
+    """The wanted families of one text.
 
-    A family that the text does not have is Unknown, never zero; one with a line that cannot be
-    read is Unknown as a whole, since a sum without that line would be too small.
+    A missing family is Unknown, never zero. A family with an unreadable line is Unknown as a whole,
+    since a sum without that line would be too small.
     """
 
     series: Mapping[str, _Series] = attrs.field(hash=False)
-    """Family -> (labels as they were written, value), in the order of the text."""
+    """Family -> (labels as written, value), in the order of the text."""
     unreadable: Mapping[str, str] = attrs.field(factory=dict, hash=False)
-    """Family -> its first line that could not be read, cut to 80 characters."""
+    """Family -> its first unreadable line, cut to 80 characters."""
+    source: str = "metrics"
+    """``statistics`` if they come from there: the same counters, but not the same numbers."""
 
     def total(self, family: str) -> Sample[float]:
         """Add the values of *family* over all models, versions, reasons or GPUs."""
@@ -110,12 +137,12 @@ class TritonMetrics:
         )
 
     def samples(self, family: str) -> Iterator[tuple[dict[str, str], float]]:
-        """Yield (labels, value) of each line of *family*; nothing when it is absent."""
+        """Yield (labels, value) of each line of *family*."""
         for raw, value in self.series.get(family, ()):
             yield _labels(raw), value
 
     def by_label(self, family: str, label: str) -> dict[str, float]:
-        """Add the values of *family* by what *label* says (``model``, ``gpu_uuid``)."""
+        """Add the values of *family* by the value of *label* (``model``, ``gpu_uuid``)."""
         sums: dict[str, float] = {}
         for labels, value in self.samples(family):
             key = labels.get(label, "")
@@ -123,10 +150,7 @@ class TritonMetrics:
         return sums
 
     def each(self, family: str) -> dict[str, Sample[float]]:
-        """Return the lines of *family* by name and labels, as they were written: ``name{...}``.
-
-        The family's own name is there too, with its `total`: Unknown where there is no line.
-        """
+        """Return the lines of *family* by ``name{labels}``, and its `total` by the bare name."""
         lines: dict[str, Sample[float]] = {family: self.total(family)}
         for raw, value in self.series.get(family, ()):
             name = f"{family}{{{raw.decode(errors='replace')}}}"
@@ -134,19 +158,26 @@ class TritonMetrics:
         return lines
 
     def signals(self) -> dict[str, Sample[float]]:
-        """Return what a `Reading` carries, less ``executing``: one scrape cannot tell that.
+        """Return the signals of a `Reading` except ``executing``, which needs several scrapes.
 
-        ``pending`` and ``requests_total`` count requests, ``failures_total`` too (all reasons),
-        ``queue_us_total`` and ``request_us_total`` are microseconds summed since the start of
-        Triton, ``gpu_utilization`` is the mean fraction in [0, 1] over its GPUs,
-        ``gpu_memory_used_bytes`` the sum over its GPUs.
+        ``pending``, ``requests_total`` and ``failures_total`` count requests. ``queue_us_total``
+        and ``request_us_total`` are microseconds since the start of Triton. ``gpu_utilization`` is
+        the mean of its GPUs, a fraction in [0, 1], and ``gpu_memory_used_bytes`` their sum. Those
+        of the response cache and of first responses are known only where Triton gives them.
         """
+        first_ms = self.total(FIRST_RESPONSE_MS)
         return {
             "pending": self.total(PENDING),
             "requests_total": self.total(SUCCESS),
             "failures_total": self.total(FAILURE),
             "queue_us_total": self.total(QUEUE_US),
             "request_us_total": self.total(REQUEST_US),
+            "cache_hits_total": self.total(CACHE_HITS),
+            "cache_misses_total": self.total(CACHE_MISSES),
+            "first_responses_total": self.total(FIRST_RESPONSES),
+            "first_response_us_total": (
+                Known(first_ms.value * _US_IN_MS) if isinstance(first_ms, Known) else first_ms
+            ),
             "gpu_utilization": self.mean(GPU_UTILIZATION),
             "gpu_memory_used_bytes": self.total(GPU_MEMORY_USED),
         }
@@ -162,26 +193,23 @@ class TritonMetrics:
 
     def _absent(self, family: str) -> str:
         if family.startswith("nv_inference_") and "_summary_us" in family:
-            return self._without_summaries(family)
-        if family.startswith("nv_gpu_"):
-            return f"no {family}: a build without GPU, MIG, or --allow-gpu-metrics=false"
+            if self.series.get(CACHE_MISSES):
+                return f"no {family}: Triton does not give it for models with a response cache"
+            if self.series.get(SUCCESS):
+                return f"no {family}: Triton gives it with {SUMMARIES} in the spec"
+            return f"no {family}: no model is loaded, or the spec lacks {SUMMARIES}"
         if family == PENDING and self.series.get(SUCCESS):
             return f"no {family}: Triton before 23.09 (2.38) does not count waiting requests"
-        if family.startswith("nv_inference_"):
-            return f"no {family}: no model is loaded, or --allow-metrics=false"
-        return f"no {family} in the metrics of this Triton"
-
-    def _without_summaries(self, family: str) -> str:
-        if self.series.get(SUCCESS):
-            return f"no {family}: Triton gives it with {SUMMARIES} in the spec"
-        return f"no {family}: no model is loaded, or the spec lacks {SUMMARIES}"
+        reasons = (reason for start, reason in _ABSENT if family.startswith(start))
+        reason = next(reasons, None)
+        return f"no {family}: {reason}" if reason else f"no {family} in the metrics of this Triton"
 
 
 class MetricsParser:
-    """Reads the text piece by piece, so that the caller can do something else in between.
+    """Reads the text in pieces, so that the caller can do something else in between.
 
     Args:
-        families: Names to keep besides `FAMILIES`; a name is compared whole.
+        families: Full names of families to keep besides `FAMILIES`.
     """
 
     def __init__(self, families: Iterable[str] = ()) -> None:
@@ -192,13 +220,13 @@ class MetricsParser:
         self._rest = b""
 
     def feed(self, piece: bytes) -> None:
-        """Read the lines that *piece* completes; give at most about `PIECE` bytes."""
+        """Read the lines that *piece* completes; it should have at most `PIECE` bytes."""
         lines = (self._rest + piece).split(b"\n")
-        self._rest = lines.pop()[: LONGEST_LINE + 1]  # still too long when its end comes
+        self._rest = lines.pop()[: LONGEST_LINE + 1]  # one byte more, so that it stays too long
         self._read(lines)
 
     def close(self) -> TritonMetrics:
-        """Read what is left, and return everything."""
+        """Read the rest, and return the metrics."""
         self._read([self._rest])
         self._rest = b""
         return TritonMetrics(
@@ -211,7 +239,7 @@ class MetricsParser:
         for line in lines:
             name = line.partition(b"{")[0]
             series = find(name)
-            if series is None:  # another family, a comment, or blanks around the name
+            if series is None:  # another family, a comment, or blanks next to the name
                 words = name.split(None, 1)
                 series = find(words[0]) if words else None
                 if series is None:
@@ -232,7 +260,7 @@ class MetricsParser:
 
 
 def parse(text: bytes, families: Iterable[str] = ()) -> TritonMetrics:
-    """Read a whole text at once: what `MetricsParser` returns for its pieces.
+    """Return the metrics of a whole text.
 
     Args:
         text: The body of ``/metrics`` of a single tritonserver, UTF-8.
@@ -245,7 +273,7 @@ def parse(text: bytes, families: Iterable[str] = ()) -> TritonMetrics:
 
 
 def gpu_signals(seen: TritonMetrics) -> dict[str, Sample[float]]:
-    """Return what *seen* says of each GPU, as ``<signal>{gpu="<uuid>"}``; of the first `MOST_GPUS`.
+    """Return the signals of each GPU as ``<signal>{gpu="<uuid>"}``, of the first `MOST_GPUS`.
 
     ``gpu_utilization`` is a fraction in [0, 1]; ``gpu_memory_used_bytes`` and
     ``gpu_memory_total_bytes`` are bytes.
@@ -259,7 +287,7 @@ def gpu_signals(seen: TritonMetrics) -> dict[str, Sample[float]]:
 
 
 def labels(line: str) -> dict[str, str]:
-    """Return the labels of a name that `TritonMetrics.each` gave."""
+    """Return the labels in a name from `TritonMetrics.each`."""
     return _labels(line.partition("{")[2].rpartition("}")[0].encode())
 
 

@@ -1,17 +1,23 @@
-"""One scrape of Triton's metrics, model by model: versions and reasons are added up. Pure."""
+"""The counters of each version of each model in one scrape. Pure."""
 
 import functools
-import math
-from collections.abc import Mapping
-from typing import NamedTuple
+import json
+from collections.abc import Iterator, Mapping
 
 import attrs
 
+from tarn.domain.counters import CounterSet, Line
 from tarn.domain.outcomes import RequestCounts
 from tarn.triton.metrics import (
+    CACHE_HIT_US,
+    CACHE_HITS,
+    CACHE_MISS_US,
+    CACHE_MISSES,
     COMPUTE_US,
     EXECUTIONS,
     FAILURE,
+    FIRST_RESPONSE_MS,
+    FIRST_RESPONSES,
     INFERENCES,
     PENDING,
     QUEUE_US,
@@ -21,113 +27,184 @@ from tarn.triton.metrics import (
     labels,
 )
 
-__all__ = ["NAMELESS", "ModelCounters", "Rows", "rows"]
+__all__ = ["NAMELESS", "Rows", "outcomes", "parse_statistics", "rows"]
 
 NAMELESS = ""
-"""Stands for lines whose model cannot be told: without a name, or with labels too long to be."""
+"""The model of lines without a name, or with labels that are too long."""
+# Bytes of labels: a model's name is that of a directory, at most 255 bytes, which escaping doubles.
 _LONGEST = 640
-"""Bytes of labels: a model's name is that of a directory, so at most 255 bytes, escaped twice."""
-_COUNTED = (SUCCESS, FAILURE, REQUEST_US, QUEUE_US, PENDING)
-_COMPUTED = (COMPUTE_US, INFERENCES, EXECUTIONS)
-"""Of models that are counted only."""
-_FAMILIES = (*_COUNTED, *_COMPUTED)
+_PLACES = {name: place for place, name in enumerate(CounterSet._fields)}
+_COUNTED = {
+    SUCCESS: _PLACES["completed"],
+    FAILURE: _PLACES["failed"],
+    REQUEST_US: _PLACES["request_us"],
+    QUEUE_US: _PLACES["queue_us"],
+}
+# Read only for lines that one of the other families has.
+_COMPUTED = {
+    COMPUTE_US: _PLACES["compute_us"],
+    INFERENCES: _PLACES["inferences"],
+    EXECUTIONS: _PLACES["executions"],
+    CACHE_HITS: _PLACES["cache_hits"],
+    CACHE_MISSES: _PLACES["cache_misses"],
+    CACHE_HIT_US: _PLACES["cache_hit_us"],
+    CACHE_MISS_US: _PLACES["cache_miss_us"],
+    FIRST_RESPONSES: _PLACES["first_responses"],
+    FIRST_RESPONSE_MS: _PLACES["first_response_us"],
+}
+# Triton gives these in milliseconds.
+_IN_MS = frozenset({FIRST_RESPONSE_MS})
+_US_IN_MS = 1000.0
+_REJECTED = _PLACES["rejected"]
+_FAMILIES = (*_COUNTED, PENDING, *_COMPUTED)
 _CALLERS = frozenset({"REJECTED", "CANCELED"})
-"""Reasons of a failure that are not the model's or the server's: its queue was full, or the caller
-went away."""
-
-
-class ModelCounters(NamedTuple):
-    """What one Triton says of one model; all but ``pending`` only grow while it is loaded."""
-
-    succeeded: float = 0.0
-    failed: float = 0.0
-    request_us: float = 0.0
-    queue_us: float = 0.0
-    pending: float | None = None
-    """Requests that wait; None: this Triton does not say."""
 
 
 @attrs.frozen(eq=False)
 class Rows:
-    """The rows of one scrape, and what they were read from."""
+    """The counters of each line in one scrape."""
 
-    of: Mapping[str, ModelCounters]
-    """By model."""
+    of: Mapping[Line, CounterSet]
+    pending: Mapping[str, float]
+    """Waiting requests by model; empty if this Triton has no such gauge."""
+    source: str
     series: tuple[object, ...] = attrs.field(repr=False)
-    outcomes: Mapping[str, RequestCounts] = attrs.field(factory=dict)
-    """By model, too: whether it serves its callers."""
+    """What they were read from."""
 
 
 def rows(seen: TritonMetrics, before: Rows | None = None) -> Rows | None:
-    """Return the row of each model in *seen*; None where a line of it could not be read.
-
-    A value that is not a finite number counts as 0: nothing is added for it. Where nothing changed
-    since *before*, that is returned: a Triton with thousands of models is mostly idle.
-    """
+    """Return the counters in *seen*; None if one of them cannot be read or is not valid."""
     if any(family in seen.unreadable for family in _FAMILIES):
         return None
     series = tuple(seen.series.get(family) for family in _FAMILIES)
-    if before is not None and before.series == series:
+    # A Triton with thousands of models is mostly idle, so most scrapes change nothing.
+    if before is not None and (before.source, before.series) == (seen.source, series):
         return before
-    read, outcomes = _read(seen)
-    return Rows(read, series, outcomes)
+    read = {line: CounterSet._make(counted) for line, counted in _read(seen).items()}
+    gauge = seen.series.get(PENDING, ())
+    pending = dict.fromkeys((model for model, _ in read), 0.0) if gauge else {}
+    for raw, value in gauge:
+        pending[_line(raw)[0]] += value
+    if all(one.countable for one in (*read.values(), *map(CounterSet, pending.values()))):
+        return Rows(read, pending, seen.source, series)
+    return None
 
 
-def _read(seen: TritonMetrics) -> tuple[dict[str, ModelCounters], dict[str, RequestCounts]]:
-    own = _own_failures(seen)
-    told = PENDING in seen.series
-    rows: dict[str, ModelCounters] = {}
-    outcomes: dict[str, RequestCounts] = {}
-    for name, each in _sums(seen).items():
-        succeeded, failed, request_us, queue_us, waits, *computed = each
-        pending = waits if told else None
-        rows[name] = ModelCounters(succeeded, failed, request_us, queue_us, pending)
-        if name != NAMELESS:
-            outcomes[name] = RequestCounts(succeeded, own.get(name, 0.0), pending, None, *computed)
-    return rows, outcomes
-
-
-def _sums(seen: TritonMetrics) -> dict[str, list[float]]:
-    """Return the sum of each of `_FAMILIES`, by model."""
-    sums: dict[str, list[float]] = {}
-    for place, family in enumerate(_COUNTED):
+def _read(seen: TritonMetrics) -> dict[Line, list[float]]:
+    """Return the counters of each line, in the order of `CounterSet`."""
+    read: dict[Line, list[float]] = {}
+    for family, place in _COUNTED.items():
         for raw, value in seen.series.get(family, ()):
-            sums.setdefault(_name(raw), [0.0] * len(_FAMILIES))[place] += _finite(value)
-    if sums:
-        for place, family in enumerate(_COMPUTED, len(_COUNTED)):
-            for raw, value in seen.series.get(family, ()):
-                if (each := sums.get(_name(raw))) is not None:
-                    each[place] += _finite(value)
-    return sums
+            one = read.setdefault(_line(raw), [0.0] * len(_PLACES))
+            one[place] += value
+            if value and family == FAILURE and _is_callers(raw):
+                one[_REJECTED] += value
+    for raw, _ in seen.series.get(PENDING, ()):
+        read.setdefault(_line(raw), [0.0] * len(_PLACES))
+    for family, place in _COMPUTED.items():
+        unit_us = _US_IN_MS if family in _IN_MS else 1.0
+        for raw, value in seen.series.get(family, ()):
+            if (found := read.get(_line(raw))) is not None:
+                found[place] += value * unit_us
+    return read
 
 
-def _own_failures(seen: TritonMetrics) -> dict[str, float]:
-    """Return how many requests failed by the model's or the server's fault, by model."""
-    own: dict[str, float] = {}
-    for raw, value in seen.series.get(FAILURE, ()):
-        number = _finite(value)
-        if number and not _is_callers(raw):
-            own[_name(raw)] = own.get(_name(raw), 0.0) + number
-    return own
-
-
-def _name(raw: bytes) -> str:
-    return _model(raw) if len(raw) <= _LONGEST else NAMELESS
-
-
-def _finite(value: float) -> float:
-    return value if math.isfinite(value) and value > 0 else 0.0
+def outcomes(
+    counted: Mapping[str, CounterSet], pending: Mapping[str, float]
+) -> dict[str, RequestCounts]:
+    """Return the counts of requests of each model that has a name."""
+    return {
+        model: RequestCounts(
+            one._replace(failed=one.failed - one.rejected, rejected=0.0), pending.get(model)
+        )
+        for model, one in counted.items()
+        if model != NAMELESS
+    }
 
 
 @functools.lru_cache(maxsize=32768)
 def _is_callers(raw: bytes) -> bool:
-    """Say whether the label ``reason`` says that it is not the server's failure."""
+    """Return whether the label ``reason`` means that the failure is not the server's."""
     if len(raw) > 2 * _LONGEST:
         return False
-    return labels(f"{{{raw.decode(errors='replace')}}}").get("reason", "") in _CALLERS
+    text = raw.decode(errors="replace")
+    return labels("{" + text + "}").get("reason", "") in _CALLERS
+
+
+def _line(raw: bytes) -> Line:
+    return _kept_line(raw) if len(raw) <= _LONGEST else (NAMELESS, "")
 
 
 @functools.lru_cache(maxsize=32768)
-def _model(raw: bytes) -> str:
-    """Return the label ``model``; the same labels come every second, from every instance."""
-    return labels(f"{{{raw.decode(errors='replace')}}}").get("model", NAMELESS)
+def _kept_line(raw: bytes) -> Line:
+    # Cached: the same labels come every second from every instance.
+    found = labels(f"{{{raw.decode(errors='replace')}}}")
+    return found.get("model", NAMELESS), found.get("version", "")
+
+
+_NS_IN_US = 1000
+
+
+# Triton's statistics (``GET /v2/models/stats``) use the HTTP port, so they can be read if the
+# metrics are switched off or cannot be reached. They lack pending requests and GPUs.
+# Source: Triton ``docs/protocol/extension_statistics.md``; answers of Triton 2.51.
+def parse_statistics(body: bytes) -> TritonMetrics:
+    """Return the counters in statistics in the form of the metrics.
+
+    Raises:
+        ValueError: *body* is not such statistics.
+    """
+    try:
+        said = json.loads(body)
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+    models = said.get("model_stats") if isinstance(said, Mapping) else None
+    if not isinstance(models, list):
+        raise ValueError("no model_stats")  # noqa: TRY004 (bad data, not a bad argument)
+    series: dict[str, list[tuple[bytes, float]]] = {}
+    for model in models:
+        labels = _labels(model)
+        for family, value in _counters(model):
+            series.setdefault(family, []).append((labels, value))
+    found = {family: tuple(rows) for family, rows in series.items()}
+    return TritonMetrics(found, source="statistics")
+
+
+def _counters(model: Mapping[str, object]) -> Iterator[tuple[str, float]]:
+    stats = model.get("inference_stats")
+    parts = stats if isinstance(stats, Mapping) else {}
+    yield SUCCESS, _number(parts.get("success"), "count")
+    yield FAILURE, _number(parts.get("fail"), "count")
+    yield REQUEST_US, _number(parts.get("success"), "ns") / _NS_IN_US
+    yield QUEUE_US, _number(parts.get("queue"), "ns") / _NS_IN_US
+    yield COMPUTE_US, _number(parts.get("compute_infer"), "ns") / _NS_IN_US
+    yield INFERENCES, _number(model, "inference_count")
+    yield EXECUTIONS, _number(model, "execution_count")
+    # Triton has these for every model; without a cache they are 0.
+    hit, miss = parts.get("cache_hit"), parts.get("cache_miss")
+    if _number(hit, "count") or _number(miss, "count"):
+        yield CACHE_HITS, _number(hit, "count")
+        yield CACHE_MISSES, _number(miss, "count")
+        yield CACHE_HIT_US, _number(hit, "ns") / _NS_IN_US
+        yield CACHE_MISS_US, _number(miss, "ns") / _NS_IN_US
+
+
+def _number(part: object, key: str) -> float:
+    # Triton leaves counters of 0 out.
+    value = part.get(key, 0) if isinstance(part, Mapping) else 0
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise ValueError(f"{key} is not a number")  # noqa: TRY004 (bad data)
+    return float(value)
+
+
+def _labels(model: object) -> bytes:
+    """Return the labels in the form of the metrics."""
+    name = model.get("name") if isinstance(model, Mapping) else None
+    if not isinstance(model, Mapping) or not isinstance(name, str):
+        raise ValueError("an entry without a name")  # noqa: TRY004 (bad data)
+    version = str(model.get("version") or "")
+    return f'model="{_escaped(name)}",version="{_escaped(version)}"'.encode()
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")

@@ -1,8 +1,7 @@
-"""Whether a path of the user's answers: asked in a child process that may be left behind.
+"""Checks whether a path can be read, in a child process that may be left behind.
 
-Everybody who looks at a file on a mount whose server is away (NFS, FUSE) waits until it is back,
-and no signal ends that. So a child looks first; when nothing comes of it, the child waits, and we
-do not.
+A process that reads a file on a mount whose server is away (NFS, FUSE) waits until it is back, and
+no signal ends that. So a child process reads first, and we give up on it if it hangs.
 """
 
 import contextlib
@@ -25,10 +24,11 @@ __all__ = ["ANSWER_WITHIN_S", "MountedFilesystem", "mount_of", "unanswered"]
 
 ANSWER_WITHIN_S = 10.0
 """For each directory and each configuration; a server that is only slow needs less than one."""
+# How many the child reads: enough to get past answers from a cache.
 MOST_DIRECTORIES = 200
-"""How many the child looks at: enough for a server that answers from its memory for a while."""
 
 _MOUNTS = Path("/proc/self/mountinfo")
+# The program of the child. It writes a dot for each directory that was read, or raised an error.
 _LOOK = """
 import os, sys
 pending, most = [sys.argv[1]], int(sys.argv[2])
@@ -46,12 +46,11 @@ while pending and most:
         pass
     os.write(1, b".")
 """
-"""What the child does; each sign that it writes is a directory that answered, well or not."""
 
 
 @attrs.frozen
 class MountedFilesystem:
-    """A file system that is mounted."""
+    """A mounted file system."""
 
     point: str
     kind: str
@@ -64,7 +63,7 @@ class MountedFilesystem:
 
 
 def mount_of(path: Path, mountinfo: str | None = None) -> MountedFilesystem | None:
-    """Return the mount on which *path* lies, by its text alone: nothing at it is touched."""
+    """Return the mount of *path*, by its text alone, without accessing it."""
     try:
         lines = (os.fsdecode(_MOUNTS.read_bytes()) if mountinfo is None else mountinfo).split("\n")
     except OSError:
@@ -87,10 +86,10 @@ def unanswered(
     within_s: float = ANSWER_WITHIN_S,
     look: Sequence[str] = (sys.executable, "-I", "-S", "-c", _LOOK),
 ) -> Finding | None:
-    """Return a finding when looking at *path* comes to no end; None when it does, well or not.
+    """Return a finding if reading *path* hangs; None if it ends, with or without an error.
 
-    *where* is the key that names the path. *look* is what the child runs, before the path and the
-    number of directories at most: it writes a sign for each that answered.
+    *where* is the key that names the path. *look* is the command of the child; the path and the
+    number of directories are added to it.
     """
     path = path.absolute()
     child = subprocess.Popen(
@@ -98,7 +97,7 @@ def unanswered(
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
-        start_new_session=True,  # an interrupt at the terminal is ours to handle
+        start_new_session=True,  # an interrupt at the terminal is handled here
     )
     assert child.stdout is not None
     try:
@@ -117,8 +116,11 @@ def unanswered(
 
 
 def _hear(signs: int, within_s: float) -> bool:
-    """Say whether the child came to its end, never silent for longer than *within_s*."""
-    poll, end_s = select.poll(), time.monotonic() + within_s  # select takes no number beyond 1023
+    """Return whether the child ended without a silence longer than *within_s*."""
+    poll, end_s = (
+        select.poll(),
+        time.monotonic() + within_s,
+    )  # `select` fails beyond descriptor 1023
     poll.register(signs, select.POLLIN)
     while (left_s := end_s - time.monotonic()) > 0:
         if poll.poll(math.ceil(left_s * 1000)):
@@ -129,7 +131,7 @@ def _hear(signs: int, within_s: float) -> bool:
 
 
 def _leave(child: "subprocess.Popen[bytes]") -> None:
-    """End the child; where it hangs in the kernel, a thread waits for it, and nobody for that."""
+    """Kill the child, and let a daemon thread wait for it, since it may hang in the kernel."""
     with contextlib.suppress(ProcessLookupError):
         child.kill()
     if child.stdout is not None:

@@ -1,16 +1,16 @@
-"""Shared memory of Triton's Python back end: nobody else reads it, and it goes when Triton goes.
+"""Keeps the shared memory of Triton's Python back end private, and removes it after Triton's end.
 
-What requests say, and the answers, pass through regions in ``/dev/shm``. The back end makes each
-one readable by everybody: it sets the mode (``fchmod(…, 0644)``) after it made the file, so a umask
-alone does not help; and to take the rights away afterwards is too late for whoever opened it at
-once. So Triton begins with a umask of 077 and a filter of the kernel's under which that one call
-does nothing: a region is its owner's from the first moment on, whatever tritonserver it is.
+Requests and answers pass through regions in ``/dev/shm``, and the back end makes each region
+readable for everybody: it calls ``fchmod(…, 0644)`` after it has made the file. So a umask alone
+does not help, and removing the rights afterwards is too late if another user opens the file at
+once. Therefore Triton is started with a umask of 077 and a seccomp filter under which this one call
+does nothing. This works for every tritonserver.
 
-A Triton that is killed leaves its regions, and YARN kills a container 250 ms after it asked it to
-end (``yarn.nodemanager.sleep-delay-before-sigkill.ms``), long before Triton is done.
+A killed Triton leaves its regions behind, and YARN kills a container 250 ms after the signal to end
+(``yarn.nodemanager.sleep-delay-before-sigkill.ms``), long before Triton has ended.
 
-Run as a program, ``python regions.py COMMAND…``, this file becomes that command after
-`keep_private`. It imports the standard library only.
+As a program, ``python regions.py COMMAND…``, this file calls `keep_private` and then executes the
+command. It imports only the standard library.
 """
 
 import ctypes
@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 UMASK_VARIABLE = "TARN_UMASK"
-"""Holds the umask that Python models get back, in octal: only Triton itself needs ours."""
+"""The umask that Python models get back, in octal: only Triton itself needs ours."""
 IN_STUBS = f"""\
 import os as _os
 if "{UMASK_VARIABLE}" in _os.environ:
@@ -43,8 +43,8 @@ with open("/proc/self/cmdline", "rb") as _file:
 if _os.path.isfile(_region):
     _os.chmod(_region, 0o600)
 """
-"""What a stub of ours runs first. Without a filter its region is closed here, before
-the model is loaded, and so before a request comes."""
+"""Code that our stubs run first. Without a filter it makes the region private before the model is
+loaded, and so before the first request."""
 NO_FILTER = (
     "this kernel does not accept a seccomp filter: another user can open the shared memory of a "
     "Python model while it is being loaded, and at any time where tritonserver is not the "
@@ -54,28 +54,28 @@ _GIVEN = re.compile(r"--backend-config=python,shm-region-prefix-name=(tarn_[0-9a
 _SCRIPT = 'read -r _; rm -f -- "/dev/shm/$1"*'
 
 _OPEN_TO_ALL = 0o644
+# For each machine: ``AUDIT_ARCH_…``, and the numbers of the calls ``fchmod`` and ``seccomp``.
 _MACHINES = {"x86_64": (0xC000003E, 91, 317), "aarch64": (0xC00000B7, 52, 277)}
-"""For each machine: ``AUDIT_ARCH_…``, and the numbers of the calls ``fchmod`` and ``seccomp``."""
 _LOAD, _JUMP_IF_EQUAL, _RETURN = 0x20, 0x15, 0x06
+# Offsets in ``struct seccomp_data``: the number of the call, the machine, the second argument.
 _CALL, _MACHINE, _SECOND = 0, 4, 24
-"""Where ``struct seccomp_data`` has the call's number, the machine, and the second argument."""
+# ``SECCOMP_RET_ALLOW``, and ``SECCOMP_RET_ERRNO`` with 0: the call returns success.
 _ALLOW, _DO_NOTHING = 0x7FFF0000, 0x00050000
-"""``SECCOMP_RET_ALLOW``, and ``SECCOMP_RET_ERRNO`` with 0: the call says that it succeeded."""
 _PR_SET_NO_NEW_PRIVS = 38
+# Without the second one, kernels before 5.16 slow the whole process down (``SSBD``).
 _SET_MODE_FILTER, _SPEC_ALLOW = 1, 4
-"""Without the second one, kernels before 5.16 slow the whole process down (``SSBD``)."""
 
 
 def private(command: Sequence[str]) -> list[str]:
-    """Return the arguments of a process that becomes *command*, after `keep_private`."""
+    """Return the command that calls `keep_private` and then executes *command*."""
     return [sys.executable, "-I", "-S", __file__, *command]
 
 
 def keep_private(environ: MutableMapping[str, str]) -> bool:
-    """Let what this process and its children share in ``/dev/shm`` be read by their owner only.
+    """Make regions of this process and its children in ``/dev/shm`` readable only by their owner.
 
-    Files that they make without saying more are their owner's, too; the stubs of Python models get
-    the umask back that this process had, by *environ*. False: the kernel takes no such filter.
+    New files are private too, by the umask; stubs of Python models get the old umask back through
+    *environ*. Return False if the kernel does not accept the filter.
     """
     environ[UMASK_VARIABLE] = f"{os.umask(0o077):03o}"
     numbers = _MACHINES.get(platform.machine())
@@ -106,8 +106,8 @@ def _filter(machine: int, fchmod: int, seccomp: int) -> bool:
 
 
 def main(command: Sequence[str]) -> int:
-    """Become *command*; returns only when that cannot be, with a status."""
-    environ = dict(os.environ)  # noqa: TID251 (a program of its own)
+    """Execute *command* in this process; return a status only if that fails."""
+    environ = dict(os.environ)  # noqa: TID251 (a program)
     if not keep_private(environ):
         sys.stderr.write(f"warning: {NO_FILTER}\n")
         sys.stderr.flush()
@@ -119,19 +119,15 @@ def main(command: Sequence[str]) -> int:
 
 
 def prefix_in(arguments: Iterable[str]) -> str | None:
-    """Return how the names of Triton's regions begin; None where *arguments* give no name of ours.
-
-    One that a person chose may be another program's too: what it names is left alone.
-    """
+    """Return the prefix of the names of Triton's regions in *arguments*; None if it is not ours."""
+    # Other programs may use a prefix that a person chose, so its regions are not removed.
     found = [match[1] for word in arguments if (match := _GIVEN.fullmatch(word))]
     return found[-1] if found else None
 
 
 def clear_after_end(prefix: str) -> None:
-    """Start a shell of its own session that removes the regions once this process is over.
-
-    It waits for the end of a pipe that this process holds, and whatever it becomes by ``exec``.
-    """
+    """Start a shell in a new session that removes the regions once this process has ended."""
+    # It waits for the end of a pipe whose writing end this process keeps, also after an `exec`.
     reading, writing = os.pipe()
     try:
         os.set_inheritable(writing, True)  # noqa: FBT003 (the standard library's signature)

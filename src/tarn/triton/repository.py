@@ -1,7 +1,7 @@
-"""What a model repository looks like: ``<repository>/<model>/<version>/<file>``.
+"""The layout of a model repository: ``<repository>/<model>/<version>/<file>``.
 
-`listing` reads a directory; everything else is pure over the listing, so that the same checks run
-for a local directory, a bucket or a zip archive.
+`listing` reads a directory. Everything else works on the listing alone, so that the checks are the
+same for a local directory, a bucket and a zip archive.
 """
 
 import difflib
@@ -24,24 +24,24 @@ __all__ = [
 ]
 
 MOST_ENTRIES = 200_000
-"""A listing ends here: a directory with more is not a model repository (``/`` given by mistake)."""
+"""The limit of a listing: a larger directory is not a repository (``/`` given by mistake)."""
 
 _JUNK = frozenset({"__pycache__", "lost+found", "_SUCCESS", "_temporary"})
 _JUNK_SUFFIXES = (".crc", ".pyc", ".tmp", "~", "._COPYING_")
 
+# Every reader of a request's path reads these names in the same way, even if it decodes the path.
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,254}")
-"""What no two readers of a request's path can read differently, whatever one of them decodes."""
+# Triton's ``/v2/models/stats`` is about all models.
 _TAKEN = "stats"
-"""Triton's ``/v2/models/stats`` is about all models."""
 
 Parts = tuple[str, ...]
 
 
 def is_junk(name: str) -> bool:
-    """Say whether a file or directory of this name is left by a tool and no part of a model.
+    """Return whether a file or directory of this name comes from a tool, not from a model.
 
-    Hidden names (``.git``, ``.ipynb_checkpoints``, Hadoop's ``.model.crc``), caches and leftovers
-    (Spark's ``_SUCCESS``, ``model.onnx._COPYING_`` of a `put` that is not done).
+    These are hidden names (``.git``, ``.ipynb_checkpoints``, Hadoop's ``.model.crc``), caches and
+    leftovers (Spark's ``_SUCCESS``, ``model.onnx._COPYING_`` of an unfinished `put`).
     """
     return name.startswith(".") or name in _JUNK or name.endswith(_JUNK_SUFFIXES)
 
@@ -49,8 +49,8 @@ def is_junk(name: str) -> bool:
 def listing(path: Path, most: int = MOST_ENTRIES) -> tuple[str, ...]:
     """Return the files below *path* as relative POSIX paths, sorted, without junk.
 
-    A directory without files appears with a trailing slash. Links are followed, but no directory
-    is entered twice on one way down, so that links in a circle end. Ends after *most*.
+    A directory without files has a trailing slash. Links are followed, but no directory is entered
+    twice on one way down, so that circles end. There are at most *most* files.
 
     Raises:
         OSError: A directory cannot be read.
@@ -66,8 +66,8 @@ def listing(path: Path, most: int = MOST_ENTRIES) -> tuple[str, ...]:
 def models(files: Iterable[str]) -> tuple[str, ...]:
     """Return the names of the models in a listing, sorted.
 
-    A model is a top-level directory with ``config.pbtxt`` or a numeric version directory; what
-    else lies at the top is left alone, as Triton does.
+    A model is a top-level directory with ``config.pbtxt`` or a numeric version directory; other
+    entries at the top are ignored, as by Triton.
     """
     return _models(_clean(files))
 
@@ -75,12 +75,12 @@ def models(files: Iterable[str]) -> tuple[str, ...]:
 def examine(
     files: Iterable[str] | None, serve: Sequence[str] = (), where: str = ""
 ) -> tuple[Finding, ...]:
-    """Return what would keep instances from serving the repository; empty when nothing would.
+    """Return what would keep instances from serving the repository.
 
     Args:
-        files: The listing, relative to the repository; None: there is no such repository.
-        serve: Models that must be there (``models.serve``).
-        where: What the user wrote, for the messages: a path or a URI without credentials.
+        files: The listing, relative to the repository; None if the repository does not exist.
+        serve: Models that it must have (``models.serve``).
+        where: The path or URI for messages, without credentials.
     """
     if files is None:
         return (_absent(where),)
@@ -119,7 +119,7 @@ def _clean(files: Iterable[str]) -> list[Parts]:
 
 
 def _parts(file: str) -> Parts:
-    """Split; a directory keeps an empty last part, so that it is told from a file."""
+    """Split a path; a directory has an empty last part, which a file has not."""
     parts = PurePosixPath(file).parts
     return (*parts, "") if file.endswith("/") else parts
 
@@ -133,20 +133,18 @@ def _models(paths: Sequence[Parts]) -> tuple[str, ...]:
 
 
 def _in_model(parts: Parts) -> bool:
-    """Say whether *parts* show that ``parts[0]`` is a model: its configuration, or a version.
-
-    Below a numeric directory only a configuration counts: ``1/2/weights`` is a version's content.
-    """
+    """Return whether *parts* are a configuration or a version of a model ``parts[0]``."""
     match parts:
         case (_, "config.pbtxt"):
             return True
+        # In a numeric directory it would be the content of a version, such as ``1/2/weights``.
         case (model, version, _, *_):
             return _is_version(version) and not _is_version(model)
     return False
 
 
 def _misplaced(paths: Sequence[Parts], where: str) -> Finding | None:
-    """Find out whether *where*, which holds no model, is one level too deep or too high."""
+    """Return a finding if *where*, without models, is one level too deep or too high."""
     versions = [parts for parts in paths if len(parts) > 1 and _is_version(parts[0])]
     configuration: Parts = ("config.pbtxt",)
     seen = [configuration] if configuration in paths else sorted(versions)
@@ -162,7 +160,7 @@ def _misplaced(paths: Sequence[Parts], where: str) -> Finding | None:
 
 
 def nearest(path: Path) -> str:
-    """Return a path that exists and is spelled almost as *path*, which does not; else nothing."""
+    """Return an existing path with almost the spelling of *path*; empty if there is none."""
     missing = next((one for one in (path, *path.parents) if one.parent.exists()), path)
     try:
         names = [one.name for one in missing.parent.iterdir()]
@@ -174,7 +172,6 @@ def nearest(path: Path) -> str:
 
 
 def _absent(where: str) -> Finding:
-    """Say that there is no repository; of a path, the one that is almost spelled so."""
     near = "" if "://" in where or not where.startswith("/") else nearest(Path(where))
     right = "Correct models.repository; a relative path starts at the folder of tarn.yaml."
     return Finding(
@@ -214,12 +211,12 @@ def _missing(model: str, names: Sequence[str], where: str) -> Finding:
 
 
 def is_model_name(model: str) -> bool:
-    """Say whether a model may be called so: its name can stand in a path that rights depend on."""
+    """Return whether *model* is a valid name, which is safe in paths that rights depend on."""
     return _NAME.fullmatch(model) is not None and model != _TAKEN
 
 
 def misnamed(model: str, where: str) -> Finding:
-    """Say why a model may not be called so: its name cannot stand in a path."""
+    """Return the finding about an invalid name of a model."""
     return Finding(
         code="TARN-3335",
         where=_join(where, model),

@@ -1,22 +1,22 @@
-"""The parts of Triton's API that only the master may use, and what opens them. Pure.
+"""The parts of Triton's API that only the master may use, and their keys. Pure.
 
-What was measured on Triton 2.51 with ``--http-restricted-api=PARTS:NAME=VALUE`` and
+Measured on Triton 2.51 with ``--http-restricted-api=PARTS:NAME=VALUE`` and
 ``--grpc-restricted-protocol=PARTS:NAME=VALUE``:
 
 - HTTP without the header NAME, or with another value: 403 and ``{"error":"This API is restricted,
-  expecting header 'NAME'"}``, and the connection ends. The header is compared whole; its name
-  counts in any case.
-- gRPC wants the metadata ``triton-grpc-protocol-NAME``, else ``UNAVAILABLE: This protocol is
+  expecting header 'NAME'"}``, and the connection is closed. The whole value is compared; the case
+  of the name is ignored.
+- gRPC needs the metadata ``triton-grpc-protocol-NAME``, otherwise ``UNAVAILABLE: This protocol is
   restricted, expecting header 'triton-grpc-protocol-NAME'``.
-- Both options may be given often, each with a key of its own; a part that stands in two of them
-  ends Triton at once. So does a word that names no part, and an empty list.
-- The metrics port knows no keys.
+- Both options may be repeated, each with its own key. Triton exits at once if a part is in two of
+  them, does not exist, or the list is empty.
+- The metrics port has no keys.
 
-HTTP learned this at the end of 2023, gRPC half a year earlier: an older Triton does not know the
-options, and ends.
+HTTP has the option since the end of 2023, gRPC half a year longer; an older Triton exits because it
+does not know the options.
 
-The key stands in Triton's argument list, for it takes it in no other way: whoever may look at the
-processes of that machine sees it. It guards against the network, not against users of the node.
+The key can only be passed in Triton's argument list, where users of the same machine can read it.
+It protects against the network, not against users of the node.
 """
 
 import hashlib
@@ -43,47 +43,45 @@ __all__ = [
 ]
 
 HEADER = "tarn-key"
-"""Name of the HTTP header of our key; gRPC's is ``triton-grpc-protocol-tarn-key``."""
+"""The HTTP header with our key; for gRPC it is ``triton-grpc-protocol-tarn-key``."""
 HTTP, GRPC = "http-restricted-api", "grpc-restricted-protocol"
 LAUNCH_OPTIONS = (HTTP, GRPC)
-"""Options of tritonserver that a user may have groups of their own in, besides ours."""
+"""The options of tritonserver, to which users may add their own groups."""
+# Parts that change the server for everybody, and so should be restricted.
 ADVISED = ("logging", "model-repository", "shared-memory", "trace")
-"""Parts that change the server for everybody: in Triton itself, nobody's to use."""
 _PURPOSE = b"tarn: restricted parts of Triton: "
 
 
 @attrs.frozen
 class Keys:
-    """What opens the restricted parts of one instance's HTTP API."""
+    """The keys of one instance's restricted HTTP API."""
 
     held: tuple[tuple[str, str, str], ...] = attrs.field(default=(), repr=False)
-    """(part, name of the header, value): one for each part that is restricted."""
+    """(part, name of the header, value) for each restricted part."""
 
     def of(self, part: str) -> tuple[tuple[str, str], ...]:
-        """Return the headers, as (name, value), that a question to *part* must carry."""
+        """Return the headers, as (name, value), that a request to *part* needs."""
         return tuple((name, value) for of, name, value in self.held if of == part)
 
 
 NO_KEYS = Keys()
 PLANNED = Secret("planned")
-"""Stands for the secret where a launch is only shown: nobody ever starts anything with it."""
+"""In place of the secret if a launch is only shown, and nothing is started."""
 
 
 def key(secret: Secret, instance_id: str) -> str:
-    """Return the key of one instance, 64 hexadecimal digits.
-
-    Everybody who has the *secret* of the cluster knows it, so that a new master knows it, too;
-    whoever has one key does not know another one.
-    """
+    """Return the key of one instance, 64 hexadecimal digits."""
+    # Derived from the cluster's secret, so that a new master knows it too. A key does not reveal
+    # those of other instances.
     return hmac.new(
         secret.reveal().encode(), _PURPOSE + instance_id.encode(), hashlib.sha256
     ).hexdigest()
 
 
 def ours(launch: Launch, instance_id: str) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yield the options (name, values) that keep everybody else out of ``triton.restricted``.
+    """Yield the options (name, values) that restrict the parts in ``triton.restricted``.
 
-    Parts for which a user has a key of their own in ``triton.args`` are left to that one.
+    Parts for which ``triton.args`` has a user's own key are left out.
     """
     if launch.keys is None:
         return
@@ -95,7 +93,7 @@ def ours(launch: Launch, instance_id: str) -> Iterator[tuple[str, tuple[str, ...
 
 
 def keys(launch: Launch, instance_id: str) -> Keys:
-    """Return what the master must say to an instance that *launch* started."""
+    """Return the keys that the master needs for an instance that *launch* started."""
     theirs = tuple(_theirs(launch.triton.args, HTTP))
     if launch.keys is None:
         return Keys(theirs)
@@ -104,7 +102,7 @@ def keys(launch: Launch, instance_id: str) -> Keys:
 
 
 def without_keys(text: str) -> str:
-    """Return a line of Triton's, which repeats an option it does not know, without the key."""
+    """Return Triton's message about an unknown option, without the key in it."""
     for name in LAUNCH_OPTIONS:
         before, found, after = text.partition(f"--{name}=")
         if found:
@@ -115,9 +113,9 @@ def without_keys(text: str) -> str:
 
 
 def findings(spec: ClusterSpec, bind: str) -> Iterator[Finding]:
-    """Yield what is wrong with the user's own groups, and what stays open. No value is shown.
+    """Yield flaws of the user's own groups, and the parts that stay open; without any key.
 
-    *bind* is where instances listen; empty: at the address of their node.
+    *bind* is the address where instances listen; empty for the address of their node.
     """
     for option in LAUNCH_OPTIONS:
         wrong = _wrong(spec.triton.args, option)
@@ -144,7 +142,7 @@ def findings(spec: ClusterSpec, bind: str) -> Iterator[Finding]:
 
 
 def _wrong(args: Mapping[str, object], option: str) -> str:
-    """Return what Triton would not read in the user's groups, without a value; '' if nothing."""
+    """Return the first flaw of the user's groups, without a key; '' if there is none."""
     groups = tuple(_given(args, option) or ())
     read = [tuple(_theirs({option: group}, option)) for group in groups]
     named = [part for group in read for part, _, _ in group]
@@ -164,7 +162,7 @@ def _wrong(args: Mapping[str, object], option: str) -> str:
 
 
 def _left(triton: TritonSpec, option: str) -> tuple[str, ...]:
-    """Return the restricted parts that no group of the user's names; () where they want none."""
+    """Return the restricted parts that are in no group of the user's; () if they want none."""
     given = _given(triton.args, option)
     if given is not None and not given:
         return ()
@@ -173,7 +171,7 @@ def _left(triton: TritonSpec, option: str) -> tuple[str, ...]:
 
 
 def _theirs(args: Mapping[str, object], option: str) -> Iterator[tuple[str, str, str]]:
-    """Yield (part, name, value) of each group; one that cannot be read is Triton's to refuse."""
+    """Yield (part, name, value) of each group; Triton will refuse an invalid one."""
     for group in _given(args, option) or ():
         parts, _, setting = str(group).partition(":")
         name, equals, value = setting.partition("=")
@@ -182,11 +180,11 @@ def _theirs(args: Mapping[str, object], option: str) -> Iterator[tuple[str, str,
 
 
 def _given(args: Mapping[str, object], option: str) -> Iterable[object] | None:
-    """Return the user's values of *option*, () for an explicit nothing; None: not named."""
+    """Return the user's values of *option*; () for an explicit null, None if it is not given."""
     found: list[object] | None = None
     for raw, value in args.items():
         if raw.lstrip("-").replace("_", "-") == option:
             many = value if isinstance(value, list | tuple) else (value,)
-            # As the command line is made: nothing takes away what stands before it.
+            # As in the command line: a null removes the values before it.
             found = [] if value is None else [*(found or ()), *many]
     return found

@@ -1,12 +1,12 @@
-"""Start tritonserver on the node where this runs: ``python -m tarn.triton.start ARGUMENTS``.
+"""Starts tritonserver on this node: ``python -m tarn.triton.start ARGUMENTS``.
 
-A master on another machine cannot know where a node has its tritonserver. This finds it as the
-runtime ``local`` does (``--tritonserver=PATH`` as the first argument, else ``PATH``, then the wheel
-nvidia-pytriton of this interpreter), assembles the wheel's Python backend, sees to it that nobody
-else reads its shared memory and that none is left, takes away the empty folders of those that were
-killed, and becomes tritonserver: pid, signals and log are its own.
+A master on another machine cannot know where a node has its tritonserver. This program finds it as
+the runtime ``local`` does (``--tritonserver=PATH`` as the first argument, else ``PATH``, then the
+wheel nvidia-pytriton of this interpreter). It assembles the wheel's Python backend, keeps shared
+memory private, arranges its removal, removes empty folders of killed Tritons, and then executes
+tritonserver in this process, so that pid, signals and log are tritonserver's.
 
-What is wrong is said in one line that begins with ``error:``, like Triton's own last line.
+An error is one line that begins with ``error:``, like Triton's own last line.
 """
 
 import os
@@ -25,19 +25,22 @@ __all__ = ["main", "words"]
 
 _TRITONSERVER = "--tritonserver="
 _BACKENDS = "--backend-directory"
+_CACHES, _CACHE = "--cache-directory", ("--cache-config", "--response-cache-byte-size")
 _REPOSITORY = "--model-repository"
+# In the directory of the container: a repository of Triton's, to which `tarn.triton.stubs` writes.
 _BOARD = Path(".tarn", "stubs")
-"""In the container's own directory: what `tarn.triton.stubs` shows there, Triton lists."""
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Become tritonserver with *arguments*; returns only when that cannot be, with a status."""
+    """Execute tritonserver with *arguments*; return a status only if that fails."""
     environ = dict(os.environ)
-    given, arguments = _given(arguments)
+    given = None
+    if arguments and arguments[0].startswith(_TRITONSERVER):
+        given, arguments = arguments[0].removeprefix(_TRITONSERVER), arguments[1:]
     try:
         program = binary.prepare(given, environ, _cache(environ))
     except LaunchError as error:
-        _say(str(error))
+        sys.stderr.write(f"error: {error}\n")
         return 1
     its_environ = binary.environment(program, environ)
     line = [*words(program, arguments), *_watched(arguments, its_environ)]
@@ -50,22 +53,25 @@ def main(arguments: Sequence[str]) -> int:
             sys.stderr.write(f"warning: {regions.NO_FILTER}\n")
         os.execve(program.path, line, its_environ)  # noqa: S606 (no shell: that is the point)
     except OSError as error:
-        _say(f"{program.path} cannot be started: {error.strerror}")
+        sys.stderr.write(f"error: {program.path} cannot be started: {error.strerror}\n")
         return 1
 
 
 def words(program: binary.TritonProgram, arguments: Sequence[str]) -> list[str]:
-    """Return the whole command line; a directory of back ends in *arguments* wins over ours."""
-    theirs = any(word.partition("=")[0] == _BACKENDS for word in arguments)
-    ours = [] if theirs or not program.backend_directory else [program.backend_directory]
-    return [program.path, *arguments, *(f"{_BACKENDS}={directory}" for directory in ours)]
+    """Return the whole command line; a directory in *arguments* replaces ours."""
+    given = {word.partition("=")[0] for word in arguments}
+    ours = {_BACKENDS: program.backend_directory}
+    if not given.isdisjoint(_CACHE):
+        ours[_CACHES] = program.cache_directory
+    added = (f"{name}={path}" for name, path in ours.items() if path and name not in given)
+    return [program.path, *arguments, *added]
 
 
 def _watched(arguments: Sequence[str], environ: Mapping[str, str]) -> Sequence[str]:
-    """Start what watches the processes of Python models; return what lets Triton list its findings.
+    """Start `tarn.triton.stubs`; return the argument that makes Triton list its findings.
 
-    It is this process's child, which is Triton's child soon, and ends with it. Without it Triton
-    serves as well.
+    It is a child of this process, and so of Triton after the `exec`. If it cannot be started,
+    Triton runs without it.
     """
     if not any(word.partition("=")[0] == _REPOSITORY for word in arguments):
         return ()
@@ -86,18 +92,8 @@ def _watched(arguments: Sequence[str], environ: Mapping[str, str]) -> Sequence[s
     return (f"{_REPOSITORY}={board}",)
 
 
-def _given(arguments: Sequence[str]) -> tuple[str | None, Sequence[str]]:
-    """Return the program that is asked for, and Triton's own arguments."""
-    if arguments and arguments[0].startswith(_TRITONSERVER):
-        return arguments[0].removeprefix(_TRITONSERVER), arguments[1:]
-    return None, arguments
-
-
 def _cache(environ: Mapping[str, str]) -> Path:
-    """Return the first directory that can be written: the user's cache serves the next start too.
-
-    ``HOME`` is the container's own directory by now, so the user's is asked for by the uid.
-    """
+    """Return the first writable directory, preferably the user's cache, which stays."""
     for folder in _places(environ):
         try:
             refuse_shared(folder, home=folder.parents[1])
@@ -114,15 +110,12 @@ def _places(environ: Mapping[str, str]) -> Iterator[Path]:
     if environ.get("XDG_CACHE_HOME"):
         yield Path(environ["XDG_CACHE_HOME"], "tarn").absolute()
     try:
+        # By uid, since HOME is the container's directory here.
         home = pwd.getpwuid(os.geteuid()).pw_dir
     except KeyError:  # a container's uid need not be in its image
         return
     if home.startswith("/") and home != "/":
         yield Path(home, ".cache", "tarn")
-
-
-def _say(text: str) -> None:
-    sys.stderr.write(f"error: {text}\n")
 
 
 if __name__ == "__main__":

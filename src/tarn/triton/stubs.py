@@ -1,16 +1,15 @@
-"""Processes of Python models that ended by themselves, as ``/proc`` shows them.
+"""Finds processes of Python models that died, by ``/proc``.
 
-Triton's Python back end starts one process, a *stub*, for each instance of a model. One that Triton
-ends itself (the model is unloaded or loaded again, or Triton leaves) is waited for at once: it is a
-zombie for less than 10 ms. One that dies otherwise is waited for by nobody and stays a zombie,
-Triton starts none in its place, and the model stays READY, while each request that Triton gives to
-it fails after a second (all seen on Triton 2.51).
+Triton's Python back end starts one process, a *stub*, for each instance of a model. If Triton ends
+a stub itself (the model is unloaded or reloaded, or Triton exits), it waits for the process at
+once, so that it is a zombie for less than 10 ms. A stub that dies otherwise stays a zombie. Triton
+does not replace it, and the model stays READY, while each request to this stub fails after a second
+(all seen on Triton 2.51).
 
-Run as a program, ``python stubs.py BOARD PID``, as a child of the Triton with that pid, this file
-shows each such end as an empty folder in the folder BOARD. That is one of Triton's repositories, so
-Triton lists what is in it, and whoever reads its index learns of the end: nothing more has to
-listen, and no credential lies on the node. It ends with Triton. It imports the standard library
-only.
+As a program, ``python stubs.py BOARD PID``, a child of the Triton with that pid, this file makes an
+empty folder in the folder BOARD for each stub that died. The board is one of Triton's repositories,
+so the repository index names the folder: no other port is needed, and no credential on the node.
+The program ends with Triton. It imports only the standard library.
 """
 
 import contextlib
@@ -34,25 +33,25 @@ __all__ = [
     "main",
 ]
 
+# An end counts if two looks saw it: within a second, and never while Triton waits for the process.
 LOOK_EVERY_S = 0.5
-"""An end is told when two looks saw it: within a second, and never while Triton waits for it."""
 PREFIX = "tarn.stub-ended:"
-"""How the names on a board begin."""
+"""The beginning of each name on a board."""
 MOST_SHOWN = 16
 _PROC = Path("/proc")
 _LONGEST_NAME = 100
 _PROGRAM = "triton_python_backend_stub"
+# Places in a stub's command line: its ``model.py``, and the name of the model's instance.
 _MODEL_FILE, _NAME = 1, 8
-"""Places in a stub's command line: its ``model.py``, and the name of the model's instance."""
+# Fields of ``/proc/<pid>/stat``, counted from 1 as in proc(5).
 _STATE, _PARENT, _STARTED, _EXIT_STATUS = 3, 4, 22, 52
-"""Fields of ``/proc/<pid>/stat``, counted from 1 as in proc(5)."""
 
+# Pid and start time, which together are never used again.
 Key = tuple[int, int]
-"""Pid and start: they name one process for good."""
 
 
 class ChildProcess(NamedTuple):
-    """One process that Triton started, at one look."""
+    """One child process at one look."""
 
     pid: int
     start: int
@@ -60,29 +59,28 @@ class ChildProcess(NamedTuple):
     argv: tuple[str, ...] = ()
     """Its command line; empty once it has ended."""
     code: int | None = None
-    """Its exit code, or minus the signal, once it has ended and nobody waited for it."""
+    """Exit code, or minus the signal, of a zombie; None while it runs."""
 
 
 class StubEnd(NamedTuple):
-    """How one stub ended."""
+    """The death of one stub."""
 
     model: str
     name: str
-    """Of the model's instance; equal to the model's where Triton only asked for its settings, and
-    empty where an older Triton does not tell it."""
+    """The name of the model's instance. It is the model's name if Triton only asked for the
+    settings, and empty with an older Triton, which does not tell it."""
     pid: int
     code: int
     """Exit code, or minus the signal."""
     at: float
-    """Wall time of the look that saw it first, Unix seconds."""
+    """Wall time of the first look that saw it, Unix seconds."""
 
 
 class ChildProcesses:
-    """Finds the children of processes; each process of the machine is read once, not once a look.
+    """Finds the children of processes; each process of the machine is read only once."""
 
-    The kernel's own lists of children (``task/*/children``) take a file for each thread, and a
-    Triton has hundreds.
-    """
+    # The kernel's lists of children (``task/*/children``) are one file for each thread, and a
+    # Triton has hundreds.
 
     def __init__(self) -> None:
         self._pids: set[int] = set()
@@ -93,7 +91,7 @@ class ChildProcesses:
         """Return the children of each of *parents*, by its pid.
 
         Raises:
-            OSError: This process lacks what looking takes, mostly a file descriptor.
+            OSError: ``/proc`` cannot be read, mostly for lack of file descriptors.
         """
         pids = {int(name) for name in os.listdir(_PROC) if name.isdigit()}  # noqa: PTH208 (a third of the time)
         old = self._pids if parents == self._parents else set()
@@ -111,7 +109,7 @@ class ChildProcesses:
 def _read(pid: int, parents: AbstractSet[int]) -> tuple[int, ChildProcess | None]:
     try:
         text = _text(pid, "stat")
-        fields = ["", "", "", *text.rpartition(")")[2].split()]  # counted from 1; no name
+        fields = ["", "", "", *text.rpartition(")")[2].split()]  # without pid and name
         parent, start = int(fields[_PARENT]), int(fields[_STARTED])
         if parent not in parents:
             return parent, None
@@ -119,7 +117,7 @@ def _read(pid: int, parents: AbstractSet[int]) -> tuple[int, ChildProcess | None
             code = os.waitstatus_to_exitcode(int(fields[_EXIT_STATUS]))
             return parent, ChildProcess(pid, start, code=code)
         return parent, ChildProcess(pid, start, tuple(_text(pid, "cmdline").split("\0")[:-1]))
-    except (FileNotFoundError, ProcessLookupError, PermissionError):  # it ended, or is another's
+    except (FileNotFoundError, ProcessLookupError, PermissionError):  # ended, or another user's
         return 0, None
 
 
@@ -131,16 +129,16 @@ class _Stub(NamedTuple):
     model: str
     name: str
     look: int
-    """The first one that saw it."""
+    """The first look that saw it."""
 
     def replaces(self, end: StubEnd, look: int) -> bool:
-        """Say whether it was started after *end*, first seen by *look*, to do the same work."""
+        """Return whether it was started in place of *end*, which *look* saw first."""
         same = end.name in (self.name, end.model)
         return self.model == end.model and same and self.look >= look
 
 
 class StubHistory:
-    """The stubs of one Triton, from look to look; it sees only what it is given."""
+    """The stubs of one Triton over several looks. Pure."""
 
     def __init__(self) -> None:
         self._looks = 0
@@ -148,9 +146,9 @@ class StubHistory:
         self._ends: dict[Key, tuple[StubEnd, int]] = {}
 
     def seen(self, children: Iterable[ChildProcess], at: float) -> tuple[StubEnd, ...]:
-        """Return what ended by itself and was not started again, from the second look at it on.
+        """Return the stubs that died and were not replaced, from the second look at each on.
 
-        What had ended before the first look is not known.
+        Stubs that had ended before the first look are not known.
         """
         self._looks += 1
         alive: dict[Key, _Stub] = {}
@@ -176,7 +174,7 @@ class StubHistory:
 
 
 def _stub(argv: tuple[str, ...], look: int) -> _Stub | None:
-    """Return the stub that *argv* runs; None for another program, as the shell that becomes one."""
+    """Return the stub that *argv* runs; None for another program, such as the shell before it."""
     if len(argv) <= _MODEL_FILE or Path(argv[0]).name != _PROGRAM:
         return None
     model = Path(argv[_MODEL_FILE]).parent.parent.name  # <model>/<version>/model.py
@@ -185,7 +183,7 @@ def _stub(argv: tuple[str, ...], look: int) -> _Stub | None:
 
 
 def entry(end: StubEnd) -> str:
-    """Return the name under which *end* is shown on a board; `tarn.triton.index` reads it."""
+    """Return the name of *end* on a board, which `tarn.triton.control` reads."""
     return f"{PREFIX}{end.pid}:{end.code}:{int(end.at)}:{_clean(end.model)}:{_clean(end.name)}"
 
 
@@ -195,11 +193,11 @@ def _clean(name: str) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """Show on the board what ended, until Triton has."""
+    """Show dead stubs on the board until Triton ends."""
     board, triton = Path(arguments[0]), int(arguments[1])
     children, stubs, shown = ChildProcesses(), StubHistory(), set[str]()
     while os.getppid() == triton:
-        with contextlib.suppress(OSError):  # no descriptor, no room: the next look tries again
+        with contextlib.suppress(OSError):  # for lack of descriptors or space: try again later
             ends = stubs.seen(children.look({triton})[triton], time.time())
             wanted = {entry(end) for end in ends[:MOST_SHOWN]}
             for name in sorted(shown - wanted):

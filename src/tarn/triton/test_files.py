@@ -1,4 +1,4 @@
-"""Reads the user's file of test requests, and says all that is wrong with it. Pure."""
+"""Reads the user's file of test requests, and finds all its flaws. Pure."""
 
 import json
 import math
@@ -7,14 +7,24 @@ from typing import Any
 
 import attrs
 
-from tarn.triton.tensors import BYTES, FLOATS, SIZES, flat, is_number, shown
-from tarn.triton.test_requests import TOLERANCE, ExpectedAnswer, ExpectedOutput, TestRequest
+from tarn.triton.test_requests import (
+    BYTES,
+    FLOATS,
+    SIZES,
+    TOLERANCE,
+    ExpectedAnswer,
+    ExpectedOutput,
+    TestRequest,
+    flat,
+    is_number,
+    shown,
+)
 
 __all__ = ["LONGEST_FILE", "RequestFlaw", "parse"]
 
 LONGEST_FILE = 64 * 1024
-"""Bytes of the user's file: it travels with the submission. A larger input belongs into a warm-up
-request, which lies in the repository."""
+"""Bytes of the user's file, which is sent with the submission. A larger input belongs into a
+warm-up request in the repository."""
 
 _KEYS = ("expect", "id", "inputs", "model", "outputs", "parameters", "version")
 _ELSEWHERE = ("binary_data_size", "shared_memory_region")
@@ -23,18 +33,18 @@ Json = Mapping[str, Any]
 
 @attrs.frozen
 class RequestFlaw:
-    """One thing that is wrong with a person's test request."""
+    """One flaw of a user's test request."""
 
     where: str
-    """Within the file, like ``inputs[0].data``; empty: the whole."""
+    """The place in the file, such as ``inputs[0].data``; empty for the whole file."""
     found: str
     right: str
 
 
 def parse(text: bytes) -> tuple[tuple[TestRequest, ...], tuple[RequestFlaw, ...]]:
-    """Return the requests of a file, and all that is wrong with it: then there are none.
+    """Return the requests in a file, or none and all its flaws.
 
-    The file holds one request or a list of requests, each for a model of its own.
+    The file contains one request or a list of requests, each for another model.
     """
     if len(text) > LONGEST_FILE:
         right = f"at most {LONGEST_FILE} bytes; use a warm-up request for larger inputs"
@@ -203,7 +213,7 @@ def _expect_flaws(expect: Any) -> Iterator[RequestFlaw]:
 
 
 def _tensor_flaws(tensor: Json, where: str, *, required: tuple[str, ...]) -> Iterator[RequestFlaw]:
-    """Yield what is wrong with a tensor of a request, or of an answer that is expected."""
+    """Yield the flaws of a tensor in a request or an expected answer."""
     if not isinstance(tensor.get("name"), str) or not tensor["name"]:
         yield RequestFlaw(
             f"{where}.name", _found(tensor, "name"), "the name of a tensor of the model"

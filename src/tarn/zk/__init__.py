@@ -1,5 +1,1 @@
-"""ZooKeeper: one session, and the format of the nodes that TARN keeps there."""
-
-from tarn.zk.nodes import INSTANCES, FleetNode, InstanceNode, fleet_path, instance_payload
-
-__all__ = ["INSTANCES", "FleetNode", "InstanceNode", "fleet_path", "instance_payload"]
+"""ZooKeeper: a session, and the format of TARN's nodes."""

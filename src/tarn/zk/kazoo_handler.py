@@ -1,4 +1,4 @@
-"""The wire of one session: it notes why it cannot connect, and can be cut."""
+"""Kazoo's connections: they record why they failed, and can be cut."""
 
 import functools
 import logging
@@ -10,19 +10,18 @@ from typing import Any
 
 from kazoo.handlers.threading import SequentialThreadingHandler
 
-from tarn.domain.address import host_port
+from tarn.domain.endpoint import host_port
 
 __all__ = ["KazooHandler", "silent_logger"]
 
 
 class KazooHandler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no types
-    """Kazoo's threads and sockets, with two things of our own.
+    """Kazoo's threads, with connections of our own, which can be cut.
 
-    The connection is ours: kazoo would trust every authority that the system trusts besides the one
-    that is named, and leave the socket of a failed handshake to the garbage collector.
-    One server that swallows packets takes only its share of the session's life, so that the
-    others are tried before the session is over. And a line that was cut stays cut: closing a
-    client then ends no session, since nothing can reach the servers any more.
+    Args:
+        connect_s: Seconds for one attempt to connect.
+        tls: The TLS context; None for plain connections.
+        over: Called on the thread of a connection when it ends for good.
     """
 
     def __init__(
@@ -35,8 +34,8 @@ class KazooHandler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo h
         self._guard = threading.Lock()
         self._socket: socket.socket | None = None
         self._is_cut = False
+        # Why the last attempt to connect failed; empty after one that did not.
         self.last = ""
-        """Why the last attempt to connect failed; empty after one that did not."""
 
     def create_connection(
         self, address: tuple[str, int], hostname: str, timeout: float, **_options: Any
@@ -44,11 +43,13 @@ class KazooHandler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo h
         """Connect to one server, as kazoo asks for it: resolved address, name, seconds.
 
         Raises:
-            OSError: The server could not be reached or is not believed, or the line was cut.
+            OSError: The server could not be reached or is not trusted, or `cut` was called.
         """
         if self._is_cut:
             raise ConnectionAbortedError("the connection was cut")
         try:
+            # A server that drops packets gets only its share of the session's timeout, so that the
+            # others are tried before the session ends.
             made = self._connect(address, hostname, min(self._connect_s, timeout))
         except OSError as error:
             self.last = f"{error.strerror or error} at {host_port(*address[:2])}"
@@ -62,6 +63,8 @@ class KazooHandler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo h
         return made
 
     def _connect(self, address: tuple[str, int], hostname: str, timeout_s: float) -> socket.socket:
+        # Kazoo's own function would also trust the system's authorities besides the given ones, and
+        # leave the socket of a failed handshake to the garbage collector.
         made = socket.create_connection(address, timeout_s)
         try:
             made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -73,7 +76,7 @@ class KazooHandler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo h
             raise
 
     def spawn(self, func: Callable[..., None], *args: Any, **kwargs: Any) -> Any:
-        """Start the one thread that carries a connection, and tell when it gives up for good."""
+        """Start the thread of a connection, and report when it ends for good."""
 
         @functools.wraps(func)
         def carry(*args: Any, **kwargs: Any) -> None:
@@ -87,7 +90,8 @@ class KazooHandler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo h
         return thread
 
     def cut(self) -> None:
-        """Let nothing pass any more, in either direction. Any thread; never blocks."""
+        """Stop all traffic for good, in both directions. Any thread; never blocks."""
+        # Closing a client then does not end its session: nothing reaches the servers any more.
         with self._guard:
             self._is_cut, made = True, self._socket
         if made is not None:
@@ -95,11 +99,9 @@ class KazooHandler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo h
 
 
 def silent_logger() -> logging.Logger:
-    """Return a logger that drops everything.
-
-    At its debug level kazoo logs every request, and with it the password of a digest; above it
-    every attempt to connect. What a person should know is in our errors.
-    """
+    """Return a logger that drops everything."""
+    # At level DEBUG kazoo logs every request, with the password of a digest; above it, every
+    # attempt to connect. What people should know is in our errors.
     logger = logging.Logger("tarn.zk.kazoo", logging.CRITICAL)  # noqa: LOG001 (outside the tree)
     logger.addHandler(logging.NullHandler())
     return logger

@@ -1,12 +1,12 @@
-"""What TARN keeps in ZooKeeper: where each node stands, and what it says. Pure.
+"""TARN's nodes in ZooKeeper: their paths, contents and ACLs. Pure.
 
 ::
 
     <path>/<container id>            ephemeral: one instance that may get traffic
     <parent of path>/fleets/<name>   persistent: the master of one cluster, and what it published
 
-The second is never a child of the first: consumers of the Java TARN take every child of ``path``
-for an instance. Everybody who reads them finds out what is written in docs/how-to.
+The second is never below ``path``: consumers of the Java TARN take every child of ``path`` for an
+instance.
 """
 
 import ipaddress
@@ -18,41 +18,51 @@ from typing import Any, NoReturn, Self
 import attrs
 
 from tarn.domain import Endpoint, Epoch, Member
-from tarn.domain.address import apart, host_port
+from tarn.domain.endpoint import apart, host_port
 from tarn.errors import ConfigError
 
 __all__ = [
+    "CREATOR_AND_READERS",
     "INSTANCES",
+    "AclEntry",
+    "CheckVersion",
+    "Create",
+    "Delete",
     "FleetNode",
     "InstanceNode",
+    "Login",
+    "Operation",
+    "SetData",
+    "ZNode",
     "check_ensemble",
     "check_path",
     "fleet_path",
     "instance_payload",
     "parse_payload",
+    "size",
     "valid_name",
 ]
 
+# The default path: where the Java TARN registered its instances.
 INSTANCES = "/services/triton/instances"
-"""Where the Java TARN registered its instances, and where they are looked for by default."""
 FLEETS = "fleets"
+# Characters that ZooKeeper forbids in a name, and the separator of paths.
 _BAD = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\uffff/]")
-"""What ZooKeeper takes in no name."""
 
 _PORT = r"[0-9]{1,4}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5]"
 _SERVER = re.compile(rf"(?:\[([0-9A-Fa-f:.]+)\]|[A-Za-z0-9._-]+)(?::(?:{_PORT}))?")
 
 
 def valid_name(name: str) -> bool:
-    """Say whether ZooKeeper takes *name* for one node (no path)."""
+    """Return whether *name* is a valid name of one node."""
     return bool(name) and name not in {".", ".."} and not _BAD.search(name)
 
 
 def check_ensemble(text: str) -> str:
-    """Return *text* when it names servers: ``host:port,host:port``, with or without a chroot.
+    """Return *text* if it is a list of servers: ``host:port,host:port``, perhaps with a chroot.
 
     Raises:
-        ConfigError: It does not.
+        ConfigError: It is not.
     """
     servers, slash, chroot = text.partition("/")
     names = chroot.rstrip("/").split("/") if chroot.rstrip("/") else []
@@ -80,10 +90,10 @@ def _is_server(text: str) -> bool:
 
 
 def check_path(path: str) -> str:
-    """Return *path* when instances can be published below it.
+    """Return *path* if instances can be published below it.
 
     Raises:
-        ConfigError: It is not an absolute path of nodes, or lies where others keep theirs.
+        ConfigError: It is not an absolute path, or is reserved for other nodes.
     """
     names = path.split("/")[1:] if path.startswith("/") else []
     if not names or not all(valid_name(name) for name in names):
@@ -109,7 +119,7 @@ def fleet_path(path: str, cluster: str) -> str:
 
 @attrs.frozen
 class InstanceNode:
-    """One instance, as the payload ``json`` says it."""
+    """The node of one instance with the payload ``json``."""
 
     instance: str
     cluster: str
@@ -137,7 +147,7 @@ class InstanceNode:
 
     @classmethod
     def parse(cls, data: bytes) -> Self:
-        """Read what `render` wrote; keys besides these are for later versions.
+        """Read what `render` wrote; other keys are ignored, for later versions.
 
         Raises:
             ConfigError: It is something else.
@@ -160,11 +170,8 @@ class InstanceNode:
 def instance_payload(
     member: Member, *, cluster: str, epoch: Epoch, revision: int, kind: str = "hostport"
 ) -> bytes:
-    """Return what the node of *member* says; *kind* is ``hostport`` or ``json``.
-
-    ``host:port`` is the HTTP service, as the Java TARN wrote it: nothing in it moves while the
-    instance stays where it is.
-    """
+    """Return the content of the node of *member*; *kind* is ``hostport`` or ``json``."""
+    # As the Java TARN wrote it, so it does not change with a new master or view.
     if kind == "hostport":
         return member.endpoint.http.encode()
     node = InstanceNode(
@@ -174,7 +181,7 @@ def instance_payload(
 
 
 def parse_payload(data: bytes) -> tuple[str, int]:
-    """Return host and HTTP port of an instance, whichever way its node was written.
+    """Return host and HTTP port of an instance from either kind of payload.
 
     Raises:
         ConfigError: It is neither ``host:port`` nor TARN's JSON.
@@ -190,19 +197,19 @@ def parse_payload(data: bytes) -> tuple[str, int]:
 
 @attrs.frozen
 class FleetNode:
-    """What a master says of itself: it tells "no master" from "no instances"."""
+    """The node of a master; with it, readers can tell "no master" from "no instances"."""
 
     epoch: Epoch
-    """A master with a lower one writes nothing any more."""
+    """A master with a lower epoch must not write any more."""
     revision: int
     count: int
-    """How many instances are published; fewer nodes than that mean that their master is away."""
+    """How many instances are published; if there are fewer nodes, their master is away."""
     api_url: str = ""
-    """Base URL of the master's HTTP API; empty where it is not known."""
+    """Base URL of the master's HTTP API; empty if it is not known."""
     nodes: tuple[str, ...] = ()
-    """The children of ``path`` that are this cluster's, sorted: ``host:port`` names no owner."""
+    """This cluster's children of ``path``, sorted; with ``host:port`` they do not name it."""
     owner: str = ""
-    """Who runs the master; empty in a node of a TARN that did not say it yet."""
+    """The user who runs the master; empty in nodes of older versions."""
 
     def render(self) -> bytes:
         """Return the node's content: JSON, ASCII."""
@@ -218,7 +225,7 @@ class FleetNode:
 
     @classmethod
     def parse(cls, data: bytes) -> Self:
-        """Read what `render` wrote; keys besides these are for later versions.
+        """Read what `render` wrote; other keys are ignored, for later versions.
 
         Raises:
             ConfigError: It is something else.
@@ -244,7 +251,7 @@ class FleetNode:
 def _object(data: bytes) -> Mapping[str, Any]:
     try:
         plain = json.loads(data)
-    except (ValueError, RecursionError) as error:  # of a stranger: it may be anything
+    except (ValueError, RecursionError) as error:  # other programs may have written anything
         raise ConfigError(f"a node of ZooKeeper holds no JSON: {data[:80]!r}") from error
     if not isinstance(plain, dict):
         _wrong("a node of ZooKeeper", f"no JSON object, but {data[:80]!r}")
@@ -274,17 +281,129 @@ def _epoch(plain: Mapping[str, Any]) -> Epoch:
 
 
 def _split(url: str) -> tuple[str, int]:
-    """Return host and port of a URL, or of what stands in one before its path."""
+    """Return host and port of a URL, or of ``host:port``."""
     place = url.rpartition("://")[2].partition("/")[0]
     host, port = apart(place)
-    if not host or not _is_port(port):
+    digits = port.isascii() and port.isdigit() and len(port) <= 5  # noqa: PLR2004
+    if not (host and digits and 0 < int(port) < 65_536):  # noqa: PLR2004
         _wrong("a node of an instance", f"no host and port, but {url[:80]!r}")
     return host, int(port)
 
 
-def _is_port(text: str) -> bool:
-    return text.isascii() and text.isdigit() and len(text) <= 5 and 0 < int(text) < 65_536  # noqa: PLR2004
-
-
 def _wrong(what: str, found: str) -> NoReturn:
     raise ConfigError(f"{what} holds {found}")
+
+
+@attrs.frozen
+class Login:
+    """User and password of the scheme ``digest``; no ``repr`` shows the password."""
+
+    user: str
+    password: str = attrs.field(repr=False)
+
+    @property
+    def text(self) -> str:
+        """``user:password``, as ZooKeeper expects it. A secret."""
+        return f"{self.user}:{self.password}"
+
+    @classmethod
+    def parse(cls, text: str, where: str) -> Self:
+        """Read ``user:password``; *where* names its source in errors.
+
+        Raises:
+            ConfigError: It is something else; the message does not quote it.
+        """
+        user, colon, password = text.strip().partition(":")
+        if not (user and colon and password):
+            raise ConfigError("does not hold user:password", where=where)
+        return cls(user, password)
+
+
+@attrs.frozen
+class AclEntry:
+    """One line of an ACL."""
+
+    scheme: str
+    id: str
+    permissions: str
+    """Some of ``c`` create, ``d`` delete, ``r`` read, ``w`` write, ``a`` admin."""
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read ``scheme:id:permissions``, as in ZooKeeper's ``setAcl``.
+
+        Raises:
+            ConfigError: It is something else.
+        """
+        scheme, _, rest = text.partition(":")
+        name, colon, permissions = rest.rpartition(":")
+        letters = set(permissions)
+        if not scheme or not colon or not letters or not letters <= set("cdrwa"):
+            raise ConfigError(
+                f"'{text}' is not a line of an ACL",
+                right="Expected scheme:id:permissions: world:anyone:r, auth::cdrwa.",
+            )
+        return cls(scheme, name, permissions)
+
+
+# The creator of a node may do everything with it, and everybody may read it.
+CREATOR_AND_READERS = (AclEntry("auth", "", "cdrwa"), AclEntry("world", "anyone", "r"))
+
+
+# Bytes of one operation without path and data: headers, lengths, flags and a short ACL.
+_FRAME = 96
+
+
+@attrs.frozen
+class ZNode:
+    """The content of one node."""
+
+    data: bytes
+    version: int
+    owner: int
+    """The session of an ephemeral node; 0 for a persistent one."""
+
+
+@attrs.frozen
+class Create:
+    """Create a node; fails if it exists."""
+
+    path: str
+    data: bytes = b""
+    ephemeral: bool = False
+
+
+@attrs.frozen
+class Delete:
+    """Delete a node; fails if it does not exist."""
+
+    path: str
+    data: bytes = b""
+    """Always empty; see `size`."""
+
+
+@attrs.frozen
+class SetData:
+    """Write a node; fails if it has another version (-1: any version)."""
+
+    path: str
+    data: bytes = b""
+    version: int = -1
+
+
+@attrs.frozen
+class CheckVersion:
+    """Fail if a node has another version."""
+
+    path: str
+    version: int
+    data: bytes = b""
+    """Always empty; see `size`."""
+
+
+Operation = Create | Delete | SetData | CheckVersion
+
+
+def size(operation: Operation) -> int:
+    """Return an upper bound of the bytes of an operation on the wire, with a short ACL."""
+    return _FRAME + len(operation.path.encode()) + len(operation.data)

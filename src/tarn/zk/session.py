@@ -1,8 +1,6 @@
-"""The one ZooKeeper session of a process: every call has a deadline, every error is TARN's.
+"""A ZooKeeper session: every call has a deadline, and raises only TARN's errors.
 
-Nothing starts before the first use, so a process may fork after it imported this. Kazoo calls
-listeners on the thread that carries the answers: a call from there would wait for itself. So the
-one listener here only wakes whoever asked to be woken.
+Nothing starts before the first use, so a process may fork after this import.
 """
 
 import contextlib
@@ -10,10 +8,10 @@ import ssl
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
 from typing import Any, Final, NoReturn
 
 import attrs
+from kazoo import exceptions as theirs
 from kazoo.client import KazooClient
 from kazoo.exceptions import (
     AuthFailedError,
@@ -26,63 +24,138 @@ from kazoo.exceptions import (
     SessionExpiredError,
 )
 from kazoo.protocol.states import KeeperState
-from kazoo.security import ACL, Id, Permissions
+from kazoo.security import ACL, make_acl
 
 from tarn.errors import ConfigError, DiscoveryError
-from tarn.zk.acl import AclEntry, Login
-from tarn.zk.failures import translated
+from tarn.tls.contexts import Trust
 from tarn.zk.kazoo_handler import KazooHandler, silent_logger
-from tarn.zk.nodes import check_ensemble
-from tarn.zk.operations import CheckVersion, Create, Delete, Operation, SetData, ZNode
+from tarn.zk.nodes import (
+    AclEntry,
+    CheckVersion,
+    Create,
+    Delete,
+    Login,
+    Operation,
+    SetData,
+    ZNode,
+    check_ensemble,
+)
 
-__all__ = ["TlsFiles", "ZooKeeperSession"]
+__all__ = ["NodesChangedError", "ZooKeeperSession", "translated"]
 
+RETRY_S = 1.0
+_TLS = "A failed TLS handshake looks the same: check tls.ca, tls.cert and tls.key, and the port."
+_ANSWERS = (
+    "Check that the servers run and can be reached from here.",
+    f"Check that the servers run and can be reached from here. {_TLS}",
+)
+
+
+class NodesChangedError(DiscoveryError):
+    """Another session changed the nodes of a transaction; nothing of it was done."""
+
+
+_CHANGED = (
+    theirs.BadVersionError,
+    theirs.NoNodeError,
+    theirs.NodeExistsError,
+    theirs.NotEmptyError,
+)
+
+
+def translated(
+    error: BaseException, ensemble: str, doing: str, *, tls: bool = False, last: str = ""
+) -> DiscoveryError:
+    """Return TARN's error for one of kazoo's; the caller chains the cause.
+
+    Args:
+        error: What kazoo raised or returned.
+        ensemble: The servers, without a secret.
+        doing: What was tried, to follow "could not".
+        tls: Whether the connection is encrypted.
+        last: Why the last attempt to connect failed, if known.
+    """
+    where = f"ZooKeeper {ensemble}"
+    if isinstance(error, _CHANGED):
+        found = f"could not {doing}: somebody else changed the nodes ({_name(error)})"
+        return NodesChangedError("zookeeper", found, where=where, retry_after_s=RETRY_S)
+    if isinstance(error, theirs.NoAuthError):
+        return DiscoveryError(
+            "zookeeper",
+            f"could not {doing}: this user may not",
+            code="TARN-3302",
+            where=where,
+            next_step="Give the digest of the user in the nodes' ACL, or have the ACL changed.",
+        )
+    if isinstance(error, theirs.AuthFailedError):
+        return DiscoveryError(
+            "zookeeper",
+            f"could not {doing}: the servers refuse the digest",
+            code="TARN-3302",
+            where=where,
+            next_step="Write user:password where 'digest' points.",
+        )
+    if isinstance(error, theirs.InvalidACLError):
+        return DiscoveryError(
+            "zookeeper",
+            f"could not {doing}: the servers do not take the ACL of the new nodes",
+            code="TARN-3302",
+            where=where,
+            next_step="A line of `acl` that begins with 'auth' needs `digest`; correct the others.",
+        )
+    why = f" ({last})" if last else f" ({_name(error)})"
+    return DiscoveryError(
+        "zookeeper",
+        f"could not {doing}: no answer{why}",
+        code="TARN-3301",
+        where=where,
+        retry_after_s=RETRY_S,
+        next_step=_ANSWERS[tls],
+    )
+
+
+def _name(error: BaseException) -> str:
+    # Not the text of the error, which may contain a secret.
+    return type(error).__name__.removesuffix("Error")
+
+
+# Longest wait for one answer.
 CALL_S: Final = 5.0
-"""Longest wait for one answer."""
 CLOSE_S: Final = 0.7
+# Results of the other operations of a failed transaction; they say nothing about the reason.
 _FOLLOWERS: Final = (RolledBackError, RuntimeInconsistency)
-"""What the operations next to the failed one get: no reason of their own."""
+# States that kazoo does not leave by itself.
 _ENDS: Final = (KeeperState.AUTH_FAILED, KeeperState.CLOSED)
-"""States that kazoo does not leave by itself."""
-
-
-@attrs.frozen
-class TlsFiles:
-    """Files in PEM form; ``cert`` and ``key`` where the servers want to know the client."""
-
-    ca: str = ""
-    cert: str = ""
-    key: str = ""
 
 
 class ZooKeeperSession:
-    """One session with an ensemble; any thread may call, none may from a callback of kazoo's.
+    """One session with an ensemble. Thread-safe, but not to be called from kazoo's callbacks.
 
     Args:
-        ensemble: ``host:port,host:port``, with a chroot (``/a/b``) at its end where wanted.
+        ensemble: ``host:port,host:port``, optionally with a chroot (``/a/b``) at the end.
         timeout_s: After this long without a message, the servers end the session.
         login: User and password of the scheme ``digest``.
-        grants: Who may do what with the nodes that this session makes.
-        tls: None: not encrypted.
-        changed: Called when the connection came, broke or was lost: on kazoo's thread, so it must
-            only wake somebody.
+        grants: The ACL of nodes that this session creates.
+        tls: The certificates for TLS; None for plain connections.
+        changed: Called on kazoo's thread when the connection is made, broken or lost. It must only
+            wake another thread: this one also carries the answers, so a call would wait for itself.
 
     Raises:
-        ConfigError: *ensemble* names no servers; a file of *tls* is missing, or unusable.
+        ConfigError: *ensemble* is not valid, or a file of *tls* cannot be used.
     """
 
-    def __init__(  # noqa: PLR0913 (what a connection is made of, all by keyword)
+    def __init__(  # noqa: PLR0913 (the options of a connection, by keyword)
         self,
         ensemble: str,
         *,
         timeout_s: float = 10.0,
         login: Login | None = None,
         grants: Sequence[AclEntry] = (),
-        tls: TlsFiles | None = None,
+        tls: Trust | None = None,
         changed: Callable[[], None] = lambda: None,
     ) -> None:
         self.ensemble = check_ensemble(ensemble)
-        # Kazoo makes no chroot that is missing; so paths get it here, and it is a path as others.
+        # Kazoo does not create a missing chroot, so it is part of every path here.
         self._hosts, slash, root = ensemble.partition("/")
         self._root = f"{slash}{root}".rstrip("/")
         self._timeout_s = timeout_s
@@ -96,8 +169,8 @@ class ZooKeeperSession:
         self._context = _context(tls)
         self._line: KazooHandler | None = None
         self._client: KazooClient | None = None
+        # A client that ended by itself and must be replaced, with its last state.
         self._ended: tuple[KazooClient, str] | None = None
-        """The client that gave up by itself, and kazoo's word for it: it is replaced."""
         self._closed = False
 
     # -- the connection
@@ -109,25 +182,25 @@ class ZooKeeperSession:
 
     @property
     def id(self) -> int:
-        """The number of the session, which owns what it made; 0 where there is none now."""
+        """The id of the session, which owns its ephemeral nodes; 0 if there is none now."""
         client = self._client
         known = client.client_id if client is not None and client.connected else None
         return int(known[0]) if known else 0
 
     def connect(self, within_s: float = CALL_S) -> None:
-        """Wait until the servers answer; the client goes on trying also when they did not.
+        """Wait until the servers answer; after an error the client goes on trying.
 
         Raises:
-            DiscoveryError: They did not within *within_s* seconds.
+            DiscoveryError: They did not answer within *within_s* seconds.
         """
         self._started(within_s, "connect")
 
     def close(self, within_s: float = CLOSE_S) -> None:
-        """End the session: ephemeral nodes go at once. Idempotent, waits *within_s* at most."""
+        """End the session and its ephemeral nodes. Idempotent, waits *within_s* at most."""
         self._leave(within_s)
 
     def abandon(self, within_s: float = CLOSE_S) -> None:
-        """Leave without ending the session: what it made stays until the servers miss it.
+        """Disconnect without ending the session: its nodes stay until it times out.
 
         Idempotent, waits *within_s* at most.
         """
@@ -140,7 +213,7 @@ class ZooKeeperSession:
     # -- reading
 
     def read(self, path: str, within_s: float = CALL_S) -> bytes | None:
-        """Return what a node holds; None where there is no such node.
+        """Return the data of a node; None if it does not exist.
 
         Raises:
             DiscoveryError: The servers did not answer, or refused.
@@ -149,7 +222,7 @@ class ZooKeeperSession:
         return None if node is None else node.data
 
     def get(self, path: str, within_s: float = CALL_S) -> ZNode | None:
-        """Return a node; None where there is none.
+        """Return a node; None if it does not exist.
 
         Raises:
             DiscoveryError: The servers did not answer, or refused.
@@ -157,7 +230,7 @@ class ZooKeeperSession:
         return self.get_all([path], within_s).get(path)
 
     def get_all(self, paths: Iterable[str], within_s: float = CALL_S) -> dict[str, ZNode]:
-        """Return those of *paths* that exist; asked for in one go.
+        """Return those of *paths* that exist, in one round trip.
 
         Raises:
             DiscoveryError: The servers did not answer, or refused.
@@ -174,7 +247,7 @@ class ZooKeeperSession:
         return found
 
     def children(self, path: str, within_s: float = CALL_S) -> tuple[str, ...]:
-        """Return the names below a node, sorted; none where there is no such node.
+        """Return the sorted names of the children of a node; none if it does not exist.
 
         Raises:
             DiscoveryError: The servers did not answer, or refused.
@@ -189,18 +262,18 @@ class ZooKeeperSession:
             return ()
 
     def watch(self, path: str, wake: Callable[[], None], within_s: float = CALL_S) -> bytes | None:
-        """Return what a node holds, and call *wake* once when that is no longer so.
+        """Return the data of a node, and call *wake* once when it changes.
 
-        *wake* comes on a thread of kazoo's: it must only wake somebody, who then calls this again.
-        It also comes when the connection broke. A node that is missing wakes when it is made.
+        *wake* is also called when a missing node is created, and when the connection breaks. It is
+        called on kazoo's thread, so it must only wake another one, which then calls this again.
 
         Raises:
-            DiscoveryError: The servers did not answer, or refused; *wake* may still come.
+            DiscoveryError: The servers did not answer, or refused; *wake* may still be called.
         """
         doing = f"watch {path}"
         end_s = time.monotonic() + within_s
         client = self._started(within_s, doing)
-        # `exists` leaves a watch also where there is no node yet; the order loses no change.
+        # `exists` also watches a missing node. Since the data is read later, no change is lost.
         asked = client.exists_async(self._root + path, watch=lambda _event: wake())
         self._answer(asked, end_s, doing)
         return self.read(path, max(0.0, end_s - time.monotonic()))
@@ -208,7 +281,7 @@ class ZooKeeperSession:
     # -- writing
 
     def ensure(self, path: str, within_s: float = CALL_S) -> None:
-        """Make *path* and what is above it, where it is missing; the chroot too.
+        """Create *path*, its missing parents and the chroot.
 
         Raises:
             DiscoveryError: The servers did not answer, or refused.
@@ -216,23 +289,20 @@ class ZooKeeperSession:
         doing = f"make {path}"
         end_s = time.monotonic() + within_s
         client = self._started(within_s, doing)
-        # From below: whoever may publish need not be allowed to read what is far above.
+        # From below, since a user who may publish here may have no right to read nodes far above.
         missing: list[str] = []
         at = self._root + path
         while at and self._answer(client.exists_async(at), end_s, doing) is None:
             missing.append(at)
             at = at.rpartition("/")[0]
         for node in reversed(missing):
-            with contextlib.suppress(NodeExistsError):  # somebody was faster
+            with contextlib.suppress(NodeExistsError):  # another session was faster
                 self._answer(client.create_async(node, b"", self._acl), end_s, doing)
 
     def commit(
         self, operations: Sequence[Operation], session_id: int, within_s: float = CALL_S
     ) -> None:
         """Do all of *operations* or none, as the session *session_id*.
-
-        A node that was made by a later session than the one in which it was decided would outlive
-        its reason, or be looked for in vain: so the session is compared before and after.
 
         Raises:
             NodesChangedError: The nodes are not as the operations expect; nothing was done.
@@ -241,6 +311,8 @@ class ZooKeeperSession:
         doing = f"write {len(operations)} changes"
         end_s = time.monotonic() + within_s
         client = self._started(within_s, doing)
+        # Checked before and after: the operations were decided for this session, and an ephemeral
+        # node of a later one would live longer than intended.
         self._same(session_id, doing)
         transaction = client.transaction()
         for operation in operations:
@@ -248,9 +320,9 @@ class ZooKeeperSession:
             _add(transaction, place, self._acl)
         results = self._answer(transaction.commit_async(), end_s, doing)
         failures = [one for one in results if isinstance(one, Exception)]
-        if failures:  # commit gives errors back as values
-            told = [one for one in failures if not isinstance(one, _FOLLOWERS)]
-            self._fail((told or failures)[0], doing)
+        if failures:  # commit returns errors as values
+            reasons = [one for one in failures if not isinstance(one, _FOLLOWERS)]
+            self._fail((reasons or failures)[0], doing)
         self._same(session_id, doing)
 
     # -- inside
@@ -275,7 +347,7 @@ class ZooKeeperSession:
         return client
 
     def _end_of(self, client: KazooClient) -> str:
-        """Return how *client* gave up; empty while it goes on trying."""
+        """Return the state in which *client* ended; empty while it goes on trying."""
         ended = self._ended
         return ended[1] if ended is not None and ended[0] is client else ""
 
@@ -286,8 +358,9 @@ class ZooKeeperSession:
             timeout=self._timeout_s,
             handler=self._line,
             auth_data=[("digest", self._login.text)] if self._login else None,
-            # Quick at first: a leader's death is over in a second, and a session need not end.
+            # Quick at first: a new leader is elected in about a second, before the session ends.
             connection_retry={"max_tries": -1, "delay": 0.05, "backoff": 2, "max_delay": 0.5},
+            # The callers here have deadlines of their own.
             command_retry={"max_tries": 0},
             logger=silent_logger(),
             use_ssl=self._tls is not None,
@@ -309,7 +382,7 @@ class ZooKeeperSession:
             self._fail(SessionExpiredError(), doing)
 
     def _answer(self, answer: Any, end_s: float, doing: str) -> Any:
-        """Return what came; errors that a caller may expect pass as they are."""
+        """Return the answer; errors that a caller may expect are not translated."""
         try:
             return answer.get(timeout=max(0.001, end_s - time.monotonic()))
         except (NoNodeError, NodeExistsError):
@@ -333,38 +406,30 @@ class ZooKeeperSession:
 
 
 def _end_aside(client: KazooClient) -> threading.Thread:
-    """End a client: kazoo waits up to ten seconds for servers that are away, nobody here can."""
-    ending = threading.Thread(target=_end, args=(client,), name="zookeeper end", daemon=True)
+    """End a client on a thread: kazoo waits up to ten seconds for servers that are away."""
+
+    def end() -> None:
+        with contextlib.suppress(Exception):  # the connection is not used again
+            client.stop()
+            client.close()
+
+    ending = threading.Thread(target=end, name="zookeeper end", daemon=True)
     ending.start()
     return ending
 
 
-def _end(client: KazooClient) -> None:
-    with contextlib.suppress(Exception):  # of a connection that nobody will use again
-        client.stop()
-        client.close()
-
-
-def _context(tls: TlsFiles | None) -> ssl.SSLContext | None:
-    """Return what a handshake needs; with ``ca`` nobody else is believed."""
+def _context(tls: Trust | None) -> ssl.SSLContext | None:
     if tls is None:
         return None
-    for file in (tls.ca, tls.cert, tls.key):
-        if file and not Path(file).is_file():
-            raise ConfigError(f"the file {file} is missing", where="tls")
     try:
-        context = ssl.create_default_context(cafile=tls.ca or None)
-        if tls.cert:
-            context.load_cert_chain(tls.cert, tls.key, password=lambda: "")
-    except (ssl.SSLError, OSError) as error:
-        why = error.strerror or type(error).__name__
+        return tls.context()
+    except ConfigError as error:
         raise ConfigError(
-            f"the files cannot be used ({why})",
+            f"the file {error.where} {error.found}",
             where="tls",
             right="Use PEM files: a key without a password, and the certificate that belongs to "
             "it.",
         ) from error
-    return context
 
 
 def _add(transaction: Any, operation: Operation, acl: list[ACL] | None) -> None:
@@ -379,17 +444,7 @@ def _add(transaction: Any, operation: Operation, acl: list[ACL] | None) -> None:
             transaction.check(path, version)
 
 
-def _acl(grant: AclEntry) -> ACL:
-    permissions = 0
-    for letter in grant.permissions:
-        permissions |= _LETTERS[letter]
-    return ACL(permissions, Id(grant.scheme, grant.id))
-
-
-_LETTERS: Final = {
-    "c": Permissions.CREATE,
-    "d": Permissions.DELETE,
-    "r": Permissions.READ,
-    "w": Permissions.WRITE,
-    "a": Permissions.ADMIN,
-}
+def _acl(grant: AclEntry) -> Any:
+    """Return *grant* in kazoo's form."""
+    may = {name: name[0] in grant.permissions for name in ("create", "delete", "read", "write")}
+    return make_acl(grant.scheme, grant.id, admin="a" in grant.permissions, **may)

@@ -1,4 +1,4 @@
-"""The authorizer `none`: every model is open to everybody; the fleet to whom it belongs."""
+"""The authorizer `none`: everybody may use every model; only its owners may use the fleet."""
 
 from collections.abc import Mapping, Sequence
 
@@ -20,28 +20,28 @@ _GUARDED = (
 
 @attrs.frozen
 class NoneSettings:
-    """``authorizer.options`` of ``use: none``: there are none."""
+    """``authorizer.options`` of ``use: none``, which has no options."""
 
 
 @attrs.frozen
 class NoAuthorizer:
-    """Opens every model, and says so in each answer; the fleet too where no proof is asked for."""
+    """Allows every action on models, and on the fleet if *open_fleet*."""
 
     open_fleet: bool = False
 
     def check(self, principal: Principal, action: str, model: str) -> Verdict:
-        """Return yes for a model; for the fleet only where nobody asks for token or ticket."""
+        """Allow every action on a model; on the fleet only if no token or ticket is needed."""
         allowed = self.open_fleet or action in MODEL_ACTIONS
         return Verdict(allowed=allowed, reason=_REASON if allowed else _GUARDED)
 
     def check_each(
         self, principal: Principal, action: str, models: Sequence[str]
     ) -> tuple[Verdict, ...]:
-        """Return the same for each."""
+        """Return the same verdict for each model."""
         return (self.check(principal, action, ""),) * len(models)
 
     def ready(self) -> Readiness:
-        """Return yes: there is nothing that could be away."""
+        """Return that it is ready: it depends on nothing."""
         return Readiness(ready=True, reason=_REASON)
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""The scaling policy `fixed`: a size that a person chose."""
+"""The scaling policy `fixed`: the size that a person chose."""
 
 from collections.abc import Mapping
 
@@ -14,20 +14,20 @@ __all__ = ["FixedPolicy", "FixedSettings", "tarn_scaling_policies"]
 
 @attrs.frozen
 class FixedSettings:
-    """What ``scaling.options`` may hold for ``use: fixed``."""
+    """The settings in ``scaling.options`` for ``use: fixed``."""
 
     replicas: int | None = attrs.field(default=None, validator=optional(ge(0)))
-    """Wanted always; None keeps the present size, which begins at ``replicas.initial``."""
+    """The wanted size; None keeps the present one, which starts at ``replicas.initial``."""
 
 
 @attrs.frozen
 class FixedPolicy:
-    """Wants the size in its settings, else has no opinion."""
+    """Wants the size in its settings; without one it has no opinion."""
 
     settings: FixedSettings
 
     def wanted(self, fleet: FleetView) -> Wish:
-        """Return the same wish whatever the fleet does."""
+        """Return the same wish for every fleet."""
         if self.settings.replicas is None:
             return Wish(None, "the size is fixed by a person")
         return Wish(self.settings.replicas, "scaling.options.replicas")

@@ -1,9 +1,10 @@
 """The scaling policy `latency`: keeps the time that requests take near an objective.
 
-A time says whether a fleet is too small, and not by how much: it hardly moves until the replicas
-are full, and then has no bound. By how much is seen from full replicas, where there were some
-lately; else one step at most doubles the fleet. The next step waits for what was asked for. On the
-way down it tries one replica fewer, and remembers what was too few.
+A time tells that a fleet is too small, but not by how much: it hardly changes until the replicas
+are full, and then has no bound. If replicas were full lately, what they executed then tells the
+size; otherwise one step at most doubles the fleet. The next step waits until the instances of the
+last one serve. To shrink, the policy tries one replica fewer, and remembers which size was too
+small.
 """
 
 import math
@@ -13,15 +14,15 @@ import attrs
 from attrs.validators import ge, gt
 
 from tarn.domain import FleetView, Known, Unknown, Wish
-from tarn.domain.capacity import (
+from tarn.domain.counted import replicas, requests_wait
+from tarn.domain.samples import finite
+from tarn.domain.scaling import (
     OF_FULL,
     Capacity,
     capacity,
     executed_when_full,
     idle,
 )
-from tarn.domain.counted import replicas, requests_wait
-from tarn.domain.samples import finite
 from tarn.domain.signals import SIGNALS
 from tarn.hookspecs import Factory, hookimpl
 from tarn.interfaces import MasterContext, ScalingPolicy
@@ -29,36 +30,34 @@ from tarn.plain import Within, amount, amount_text
 
 __all__ = ["LatencyPolicy", "LatencySettings", "tarn_scaling_policies"]
 
-_MOST_GROWTH = 2.0
-"""Times the present size, in one step."""
-_PANIC = 2.0
-"""Times the objective: beyond it a growth is urgent."""
+_MOST_GROWTH = 2.0  # times the present size, in one step without a measurement
+_PANIC = 2.0  # times the objective: beyond it a growth is urgent
 _DURATIONS = tuple(name for name, meaning in SIGNALS.items() if meaning.unit == "s")
 
 
 @attrs.frozen
 class LatencySettings:
-    """What ``scaling.options`` may hold for ``use: latency``."""
+    """The settings in ``scaling.options`` for ``use: latency``."""
 
     signal: str = "queue_time"
     """A duration: ``queue_time``, ``request_time``, or a plugin's, such as ``latency_p95``."""
     objective_s: float = attrs.field(default=0.05, validator=gt(0))
-    """How long it should be at most."""
+    """The longest time that is wanted."""
     tolerance: float | str = attrs.field(
         default=0.1, validator=Within("fraction", at_least=0, less_than=1)
     )
-    """How far beyond the objective it may be before the fleet grows."""
+    """How far the time may exceed the objective before the fleet grows."""
     low: float | str = attrs.field(
         default=0.5, validator=Within("fraction", at_least=0, less_than=1)
     )
     """The part of the objective below which one replica fewer is tried."""
     window_s: float = attrs.field(default=10.0, validator=ge(0))
-    """The time is the mean over the last so many seconds; 0: the newest sample."""
+    """Seconds over which the time is averaged; 0: the newest sample."""
     remember_s: float = attrs.field(default=1800.0, validator=ge(0))
-    """For how long a size that proved too small is not tried again, unless nobody asks."""
+    """Seconds for which a size that was too small is not tried again, unless the fleet is idle."""
 
     def __attrs_post_init__(self) -> None:
-        """Refuse a signal that is known to be no duration."""
+        """Refuse a signal that is known not to be a duration."""
         if self.signal in SIGNALS and self.signal not in _DURATIONS:
             raise ValueError(
                 f"signal = '{self.signal}' is not a duration; use {', '.join(_DURATIONS)} or "
@@ -73,7 +72,7 @@ class LatencyPolicy:
     settings: LatencySettings
 
     def wanted(self, fleet: FleetView) -> Wish:
-        """Return the size by the objective; None while the time is unknown."""
+        """Return the size by the objective; no opinion while the time is unknown."""
         there = capacity(fleet)
         if not there.ready:
             return _without_instances(fleet)
@@ -103,21 +102,19 @@ class LatencyPolicy:
         return Wish(size, f"{told}, {below}: {replicas(size)}")
 
     def _too_small(self, fleet: FleetView) -> int:
-        """Return the largest size that the policy had to leave upwards lately; 0: there is none."""
+        """Return the largest size from which the policy had to grow lately; 0: there is none."""
         since = fleet.at - self.settings.remember_s
         pairs = zip(fleet.decisions, fleet.decisions[1:], strict=False)
         left = (
             before.desired
             for before, after in pairs
-            if after.at >= since
-            and after.by.startswith("policy")
-            and after.desired > before.desired
+            if after.at >= since and after.kind == "policy" and after.desired > before.desired
         )
         return max((size for size in left if size < fleet.desired), default=0)
 
 
 def _more(told: str, times: float, fleet: FleetView, there: Capacity) -> Wish:
-    """Return what the load needs, else at most double; nothing more while some still start."""
+    """Return the size that the load needs, or at most double; the same while some still start."""
     if there.coming:
         coming = f"{replicas(fleet.desired)}, of which {there.coming} still start"
         return Wish(fleet.desired, f"{told}: {coming}")

@@ -1,8 +1,8 @@
-"""The scaling policy `schedule`: another policy, within bounds that go by the calendar.
+"""The scaling policy `schedule`: another policy, within bounds that depend on the calendar.
 
-A window begins at each time of its cron expression, on the clocks of its zone, and lasts for so
-long in real time: also where a night has an hour more or less. A time that a clock skips in spring
-is taken when it goes on, one that comes twice in autumn the first time.
+A window begins at each time of its cron expression, in the local time of its zone, and lasts for a
+fixed real time, even in the night when the clocks change. If the clock skips the start in spring,
+the window begins right after the skip; if the start comes twice in autumn, the first one counts.
 """
 
 import math
@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo
 import attrs
 from attrs.validators import ge, gt, min_len, optional
 
-from tarn.domain import Choice, FleetView, Limits, Wish
+from tarn.domain import Choice, FleetView, Wish
 from tarn.domain.counted import replicas
 from tarn.hookspecs import Factory, hookimpl
 from tarn.interfaces import MasterContext, ScalingPolicy
@@ -22,13 +22,14 @@ from tarn.interfaces import MasterContext, ScalingPolicy
 __all__ = ["SchedulePolicy", "ScheduleSettings", "Window", "tarn_scaling_policies"]
 
 _FIELDS = 5
+# More than any clock is ever set back: cronsim compares local times, and could miss a start in the
+# hour that comes twice.
 _AHEAD = timedelta(hours=3)
-"""More than any clock is ever set back: cron looks at clocks, and may miss what lies between."""
 
 
 @attrs.frozen
 class _Cron:
-    """A validator of cron expressions."""
+    """A validator for cron expressions."""
 
     right: str = (
         "five fields: minute, hour, day of month, month, day of week, such as '0 8 * * mon-fri'"
@@ -47,7 +48,7 @@ class _Cron:
 
 @attrs.frozen
 class _Zone:
-    """A validator of zones."""
+    """A validator for time zones."""
 
     right: str = "a zone that this machine knows, such as Europe/Paris or UTC"
 
@@ -60,19 +61,19 @@ class _Zone:
 
 @attrs.frozen
 class Window:
-    """A time at which other bounds hold."""
+    """A period in which other bounds hold."""
 
     cron: str = attrs.field(validator=_Cron())
     """When it begins."""
     for_s: float = attrs.field(validator=gt(0))
     """How long it lasts, in real time."""
     min: int | None = attrs.field(default=None, validator=optional(ge(0)))
-    """Fewest replicas meanwhile; null: as outside."""
+    """Fewest replicas in the window; null: the same as outside."""
     max: int | None = attrs.field(default=None, validator=optional(ge(0)))
-    """Most replicas meanwhile, in place of those outside; null: as outside."""
+    """Most replicas in the window, in place of the maximum outside; null: the same as outside."""
 
     def __attrs_post_init__(self) -> None:
-        """Refuse bounds that cross, and a window that changes nothing."""
+        """Refuse a maximum below the minimum, and a window that changes nothing."""
         if self.min is None and self.max is None:
             raise ValueError("it has neither min nor max, so it changes nothing")
         if self.min is not None and self.max is not None and self.min > self.max:
@@ -81,12 +82,12 @@ class Window:
 
 @attrs.frozen
 class ScheduleSettings:
-    """What ``scaling.options`` may hold for ``use: schedule``."""
+    """The settings in ``scaling.options`` for ``use: schedule``."""
 
     windows: tuple[Window, ...] = attrs.field(validator=min_len(1))
-    """Where several hold, the greatest of their bounds count."""
+    """If several windows overlap, the greatest ``min`` and the greatest ``max`` hold."""
     zone: str = attrs.field(default="UTC", validator=_Zone())
-    """Whose clocks the windows go by."""
+    """The time zone of the windows."""
     max: int | None = attrs.field(default=None, validator=optional(ge(0)))
     """Most replicas outside the windows; null: ``replicas.max``, which always holds."""
     inner: Choice = attrs.field(factory=lambda: Choice("target"))
@@ -95,17 +96,17 @@ class ScheduleSettings:
 
 @attrs.frozen
 class _Bounds:
-    """What holds at one moment."""
+    """The bounds at one moment."""
 
     low: int
     high: float
     until: datetime | None
-    """When the first of the windows ends; None where none holds."""
+    """When the first open window ends; None: no window is open."""
 
 
 @attrs.frozen
 class SchedulePolicy:
-    """Wants what the inner policy wants, moved into the bounds of the hour."""
+    """Keeps the wish of the inner policy within the bounds that hold now."""
 
     settings: ScheduleSettings
     inner: ScalingPolicy
@@ -116,17 +117,24 @@ class SchedulePolicy:
         return ZoneInfo(self.settings.zone)
 
     def wanted(self, fleet: FleetView) -> Wish:
-        """Return the inner policy's wish within the bounds; it is shown them as the limits."""
+        """Return the wish of the inner policy, which sees the bounds as its limits."""
         now = datetime.fromtimestamp(fleet.at, self.zone)
         bounds = self._bounds(now)
-        wish = self.inner.wanted(attrs.evolve(fleet, limits=_within(fleet.limits, bounds)))
+        high = int(min(fleet.limits.max, bounds.high))
+        low = min(max(fleet.limits.min, bounds.low), high)
+        limits = attrs.evolve(fleet.limits, min=low, max=high)
+        wish = self.inner.wanted(attrs.evolve(fleet, limits=limits))
         size = fleet.desired if wish.replicas is None else wish.replicas
         bounded = int(max(bounds.low, min(size, bounds.high)))
         if bounded == size:
             return wish
-        word = "at least" if bounded > size else "at most"
-        until = "" if bounds.until is None else f" until {self._clock(bounds.until, now)}"
-        reason = f"{wish.reason}; the schedule wants {word} {replicas(bounded)}{until}"
+        bound = "at least" if bounded > size else "at most"
+        until = ""
+        if bounds.until is not None:
+            local = bounds.until.astimezone(self.zone)
+            day = "%H:%M" if local.date() == now.date() else "%a %d %b %H:%M"
+            until = f" until {local:{day}} ({self.settings.zone})"
+        reason = f"{wish.reason}; the schedule wants {bound} {replicas(bounded)}{until}"
         return Wish(bounded, reason, wish.urgent and bounded > fleet.desired)
 
     def _bounds(self, now: datetime) -> _Bounds:
@@ -136,17 +144,12 @@ class SchedulePolicy:
         high = max((outside if w.max is None else w.max for w, _ in open_), default=outside)
         return _Bounds(low, max(low, high), min((end for _, end in open_), default=None))
 
-    def _clock(self, at: datetime, now: datetime) -> str:
-        local = at.astimezone(self.zone)
-        day = "%H:%M" if local.date() == now.date() else "%a %d %b %H:%M"
-        return f"{local:{day}} ({self.settings.zone})"
-
 
 def _end(window: Window, now: datetime) -> datetime | None:
-    """Return when the latest run of *window* that began ends; None where it is over."""
-    lasts = timedelta(seconds=window.for_s)
+    """Return when *window* ends if it is open; None if it is not."""
+    length = timedelta(seconds=window.for_s)
     began = next((start for start in _starts(window.cron, now) if start <= now), None)
-    end = None if began is None else began.astimezone(UTC) + lasts
+    end = None if began is None else began.astimezone(UTC) + length
     return end if end is not None and end > now else None
 
 
@@ -159,12 +162,6 @@ def _starts(cron: str, now: datetime) -> Iterator[datetime]:
         yield start.astimezone(UTC)
 
 
-def _within(limits: Limits, bounds: _Bounds) -> Limits:
-    """Return the limits as the inner policy is to see them."""
-    high = int(min(limits.max, bounds.high))
-    return attrs.evolve(limits, min=min(max(limits.min, bounds.low), high), max=high)
-
-
 def _create(settings: ScheduleSettings, context: MasterContext) -> ScalingPolicy:
     return SchedulePolicy(settings, context.policy(settings.inner))
 
@@ -175,11 +172,11 @@ def _asks(settings: ScheduleSettings) -> Mapping[str, Choice]:
 
 @hookimpl
 def tarn_scaling_policies() -> Mapping[str, Factory[ScalingPolicy]]:
-    """Offer the policy for loads that come by the clock."""
+    """Offer the policy for load that depends on the time of day or the day of the week."""
     factory = Factory(
         ScheduleSettings,
         _create,
-        "asks another policy, within bounds that go by the calendar",
+        "asks another policy, within bounds that depend on the calendar",
         ("cronsim",),
         "schedule",
         asks=_asks,

@@ -1,13 +1,16 @@
-"""The scaling policy `target`: straight to the size at which each replica has its share of load."""
+"""The scaling policy `target`: the size at which each replica has its share of the load."""
 
 import math
 from collections.abc import Iterable, Mapping
+from itertools import pairwise
 
 import attrs
 from attrs.validators import ge, gt, optional
 
-from tarn.domain import FleetView, Known, Sample, Unknown, Wish
-from tarn.domain.capacity import (
+from tarn.domain import FleetView, Unknown, Wish
+from tarn.domain.counted import replicas, requests_wait
+from tarn.domain.samples import Known, Sample, finite
+from tarn.domain.scaling import (
     NOTHING,
     OF_FULL,
     Capacity,
@@ -16,68 +19,90 @@ from tarn.domain.capacity import (
     idle,
     is_nothing,
 )
-from tarn.domain.counted import replicas, requests_wait
-from tarn.domain.samples import finite
 from tarn.domain.signals import SIGNALS
-from tarn.domain.trend import TREND_S, steady_growth
 from tarn.hookspecs import Factory, hookimpl
 from tarn.interfaces import MasterContext, ScalingPolicy
 from tarn.plain import Within, amount, amount_text
 
-__all__ = ["TargetPolicy", "TargetSettings", "tarn_scaling_policies"]
+__all__ = ["TREND_S", "TargetPolicy", "TargetSettings", "steady_growth", "tarn_scaling_policies"]
 
-_NOISE = 1e-9
-"""Replicas: what a sum of floats may be off by, and no reason for one replica more."""
-_START_S = 30.0
-"""A start is taken to last so long until one was seen."""
-_MARGIN_S = 10.0
-"""From the look at a load to the ask, and from ready to the first request."""
+TREND_S = 100.0
+"""The seconds over which a trend is measured."""
+_PARTS = 5
+
+
+def steady_growth(history: Iterable[tuple[float, Sample[float]]], now_s: float) -> float:
+    """Return the growth per second that lasted over the last `TREND_S`; 0 without one.
+
+    Args:
+        history: (monotonic seconds, sample), oldest first.
+        now_s: The end of the last part.
+    """
+    # Of the four differences between the means of neighbouring parts, the second smallest counts. A
+    # jump affects at most two of them, and those that noise makes are seldom both above zero.
+    part_s = TREND_S / _PARTS
+    sums, counts = [0.0] * _PARTS, [0] * _PARTS
+    for at_s, sample in history:
+        age_s = now_s - at_s
+        if 0 <= age_s < TREND_S and isinstance(sample, Known):
+            place = _PARTS - 1 - int(age_s / part_s)
+            sums[place] += sample.value
+            counts[place] += 1
+    if not all(counts):
+        return 0.0
+    means = [total / count for total, count in zip(sums, counts, strict=True)]
+    rises = sorted(later - earlier for earlier, later in pairwise(means))
+    return max(0.0, rises[1] / part_s)
+
+
+_NOISE = 1e-9  # replicas: the error of a sum of floats must not ask for one more
+_START_S = 30.0  # the assumed time of a start, until one was seen
+_MARGIN_S = 10.0  # from the sample to the request for a container, and from ready to the first use
+# If six times the ready replicas are needed, the new ones carry what the ready ones cannot: each
+# then has a fifth more than its share, about 70 % of its capacity.
 _SMALL_PART = 6
-"""Where so many times the ready ones are needed, the others carry what these cannot: each has a
-fifth more than its share, about 70 % of what it can."""
-_SOON_S = 2.0
-"""A next look so far away is waited for: the default interval is a second."""
+_SOON_S = 2.0  # only a next sample within this time is worth a wait: the default interval is 1 s
+# A growth by more than this fraction of the load within the lookahead is urgent: ten replicas then
+# need one more in three minutes. A slower growth is hard to tell from noise, and not in a hurry.
 _CLIMBS = 0.02
-"""Of the load, within the lookahead: beyond, a growth that looks ahead is urgent. Ten replicas need
-one more in three minutes then; below it is hard to tell from noise, and nothing is in a hurry."""
 
 
 @attrs.frozen
 class TargetSettings:
-    """What ``scaling.options`` may hold for ``use: target``."""
+    """The settings in ``scaling.options`` for ``use: target``."""
 
     signal: str = "offered_load"
-    """What is watched: a signal that is always there, a plugin's, or a metric of Triton."""
+    """The signal: a built-in one, a plugin's, or a metric of Triton."""
     target: float | str = attrs.field(default=10, validator=Within(more_than=0))
-    """How much of it each replica should have, in the signal's unit: 10, 20ms, 60%. The default
-    leaves six of sixteen slots free, for what comes while an instance starts. Of
-    ``offered_load`` never more than three quarters of what a replica executes at once while
-    requests wait for it: a target that is too high for a model is put right when that is seen."""
+    """The share of each replica, in the signal's unit: 10, 20ms, 60%. The default leaves six of
+    sixteen slots free for the requests that arrive while an instance starts. For ``offered_load``,
+    the target is lowered to three quarters of what a replica executes while requests wait for it,
+    as soon as that is seen to be less."""
     tolerance: float | str = attrs.field(
         default=0.1, validator=Within("fraction", at_least=0, less_than=1)
     )
-    """How far below the target the load of a replica may be before the size changes; of a mean
-    also how far beyond. Beyond the target of a sum the size grows; so far beyond it, at once,
-    whatever ``scaling.up.window`` and ``scaling.cooldown`` say."""
+    """How far the load of a replica may be below the target before the fleet shrinks; for a mean
+    also how far above it before the fleet grows. A sum above the target makes the fleet grow; above
+    the tolerance it does so at once, without ``scaling.up.window`` and ``scaling.cooldown``."""
     lookahead_s: float | None = attrs.field(default=None, validator=optional(ge(0)))
-    """A sum that grows steadily is carried so far forward, so that replicas are ready when they
-    are needed. Null: as long as the slowest start took (30 s until one was seen) and 10 s, at most
-    100 s; 0: not at all."""
+    """How far a steady growth of a sum is extrapolated, so that replicas are ready when they are
+    needed. Null: the slowest start (30 s until one was seen) plus 10 s, at most 100 s; 0: not at
+    all."""
     window_s: float = attrs.field(default=0.0, validator=ge(0))
-    """The load is the mean over the last so many seconds; 0: the newest sample."""
+    """Seconds over which the load is averaged; 0: the newest sample."""
     panic: float = attrs.field(default=1.5, validator=gt(1))
-    """Times the target: a newest load of a replica beyond it is answered at once, whatever
-    ``window``, ``scaling.up.window`` and ``scaling.cooldown`` say."""
+    """Multiple of the target: if the newest load of a replica is above it, the fleet grows at once,
+    without ``window``, ``scaling.up.window`` and ``scaling.cooldown``."""
     sleep_after_s: float | None = attrs.field(default=None, validator=optional(ge(0)))
-    """Where `replicas.min` is 0: the last replica is kept until nothing was in flight for so long,
-    and ``scaling.down.window`` after that. Null: as long as that window; never longer than samples
-    are kept, 300 of them."""
+    """If `replicas.min` is 0: how long nothing must be in flight, before ``scaling.down.window``
+    begins, until the last replica goes. Null: as long as that window. Samples limit it: 300 of them
+    are kept."""
     total: bool | None = None
-    """Whether the signal is a sum over the fleet (true) or a mean (false). Null: as it is for a
-    signal that is always there; a metric of Triton is a sum, a plugin's signal a mean."""
+    """Whether the signal is a sum over the fleet (true) or a mean (false). Null: a built-in signal
+    knows; a metric of Triton is a sum, a plugin's signal a mean."""
 
     def __attrs_post_init__(self) -> None:
-        """Refuse a target that the signal cannot reach, or whose unit is not the signal's."""
+        """Refuse a target that the signal cannot reach, or with another unit."""
         given = amount(self.target)
         unit = SIGNALS[self.signal].unit if self.signal in SIGNALS else given.unit
         found = f"target = {self.target if isinstance(self.target, str) else f'{self.target:g}'}"
@@ -109,19 +134,17 @@ class TargetPolicy:
 
     settings: TargetSettings
     full: float | None = None
-    """Requests that a replica executes when it is full, where that sets the target."""
+    """Requests that a full replica executes, if that limits the target."""
 
     def wanted(self, fleet: FleetView) -> Wish:
-        """Return the size that fits the load; None while the load is unknown."""
+        """Return the size that fits the load; no opinion while the load is unknown."""
         there = capacity(fleet)
         fitted = self._fitted(fleet, there)
         return fitted.with_instances(fleet, there) if there.ready else fitted.without(fleet)
 
     def _fitted(self, fleet: FleetView, there: Capacity) -> "TargetPolicy":
-        """Return the policy with a target that a replica can bear, as far as that was seen.
-
-        With a target above it requests wait, and what is offered is never seen to grow.
-        """
+        """Return the policy with a target that a replica can bear, as far as that was seen."""
+        # With a higher target requests wait at the instances, and the load never seems to grow.
         if self.settings.signal != "offered_load":
             return self
         full = executed_when_full(fleet, there.ready)
@@ -130,7 +153,7 @@ class TargetPolicy:
         return TargetPolicy(attrs.evolve(self.settings, target=full * OF_FULL), full)
 
     def with_instances(self, fleet: FleetView, there: Capacity) -> Wish:
-        """Judge by the signal: at least one instance is ready."""
+        """Return the size by the signal; at least one instance is ready."""
         newest = self._sample(fleet, fleet.latest(self.settings.signal))
         if isinstance(newest, Unknown):
             return Wish(None, f"{self.settings.signal} is unknown: {newest.reason}")
@@ -141,8 +164,12 @@ class TargetPolicy:
             mean = fleet.mean(self.settings.signal, self.settings.window_s)
             value = max(0.0, mean.value) if isinstance(mean, Known) else value
             over = f" over the last {amount_text(self.settings.window_s, 's')}"
-        ahead_s = self._lookahead_s(there)
-        more = self._growth(fleet) * ahead_s
+        ahead_s, growth = self.settings.lookahead_s, 0.0
+        if ahead_s is None:
+            ahead_s = min((there.start_s or _START_S) + _MARGIN_S, TREND_S)
+        if self.settings.is_total:  # the growth of a mean depends on the size, too
+            growth = steady_growth(fleet.signals.get(self.settings.signal, ()), fleet.now_s)
+        more = growth * ahead_s
         load = self._told(value, there, over)
         if more:
             soon = amount_text(value + more, self.settings.unit)
@@ -157,14 +184,13 @@ class TargetPolicy:
         return self._sized(load, exact + buried, fleet, there, urgent=urgent)
 
     def _buried(self, exact: float, fleet: FleetView, there: Capacity) -> float:
-        """Return how many replicas stand in for ready ones that a jump of the load will bury.
-
-        What arrives until others are ready, beyond what the ready ones can do, waits inside them,
-        and they do it first: what comes afterwards needs others in their place. Never more than
-        are ready, none while they keep up (so clients that wait for their answers add none), and
-        none where they are a small part: the target leaves room for that. No word on urgency: the
-        load alone decides it. The guard looks back, so the size stays until the queue is done.
-        """
+        """Return how many replicas replace ready ones that a jump of the load will fill up."""
+        # Until new replicas are ready, the requests beyond the capacity of the ready ones wait
+        # inside those, which must do them first; later requests need other replicas meanwhile. The
+        # number is at most that of the ready ones. It is zero while they keep up (so clients that
+        # wait for their answers add none), and if they are a small part of what is needed, for
+        # which the target leaves room. It does not make a growth urgent. The guard keeps the size
+        # until the queue is done, since it looks back.
         if self.settings.signal != "offered_load":
             return 0.0
         full = max(
@@ -174,11 +200,10 @@ class TargetPolicy:
         return max(0.0, min(there.older, beyond, _SMALL_PART * there.older - exact))
 
     def _half_seen(self, load: float, fleet: FleetView, there: Capacity) -> bool:
-        """Say whether a jump of the load fell into the time since the last look.
-
-        Then a part of that time was before it, and the load is greater than it looks: a decision
-        now would be followed by a second one. Where looks are far apart nothing waits for them.
-        """
+        """Return whether the load jumped since the last sample, so that it is seen in part."""
+        # The sample averages the time before and after the jump, so the load is greater than it
+        # seems, and a decision now would be followed by a second one. If samples are far apart,
+        # waiting for the next one would cost too much.
         history = fleet.signals.get(self.settings.signal, ())
         if len(history) == 1 or self.settings.window_s:
             return False
@@ -190,23 +215,12 @@ class TargetPolicy:
         return jumped and self._overflows(is_now, fleet) and not self._overflows(was, fleet)
 
     def _overflows(self, exact: float, fleet: FleetView) -> bool:
-        """Say whether a sum is beyond the tolerance: the first look at a jump saw a part of it."""
+        """Return whether a sum exceeds the tolerance."""
         beyond = exact / max(1, fleet.desired) - 1
         return self.settings.is_total and beyond > amount(self.settings.tolerance).value
 
-    def _lookahead_s(self, there: Capacity) -> float:
-        if self.settings.lookahead_s is not None:
-            return self.settings.lookahead_s
-        return min((there.start_s or _START_S) + _MARGIN_S, TREND_S)
-
-    def _growth(self, fleet: FleetView) -> float:
-        """Return the steady growth per second; that of a mean says nothing of the load."""
-        if not self.settings.is_total:
-            return 0.0
-        return steady_growth(fleet.signals.get(self.settings.signal, ()), fleet.now_s)
-
     def without(self, fleet: FleetView) -> Wish:
-        """Judge by the requests that wait for one: where none is ready, nothing else is known."""
+        """Return the size by the requests that wait for an instance; none is ready."""
         if not fleet.waiting:
             return Wish(None, "no instance is ready, and no request waits for one")
         waits = requests_wait(fleet.waiting)
@@ -219,7 +233,7 @@ class TargetPolicy:
         return Wish(need, f"{waits}{rule}: {replicas(need)}", urgent=True)
 
     def _sample(self, fleet: FleetView, sample: Sample[float]) -> Sample[float]:
-        """Return a load that can be reckoned with; nothing asked for is not a load."""
+        """Return a finite load; a duration without requests counts as 0."""
         if isinstance(sample, Unknown) and self.settings.unit == "s" and idle(fleet):
             return Known(0.0)
         sample = finite(sample)
@@ -228,7 +242,7 @@ class TargetPolicy:
         return Known(sample.value if sample.value > NOTHING else 0.0, sample.age_s)
 
     def _replicas(self, value: float, fleet: FleetView, there: Capacity) -> float:
-        """Return how many replicas, not rounded, bring *value* to the target."""
+        """Return the exact number of replicas that brings *value* to the target."""
         if not self.settings.is_total:
             return value * there.ready / self._target
         return (value + (fleet.waiting if self._counts_requests else 0)) / self._target
@@ -249,27 +263,25 @@ class TargetPolicy:
         return Wish(need, f"{load}: {replicas(need)}", urgent=urgent and need > fleet.desired)
 
     def _held(self, need: int, fleet: FleetView, there: Capacity) -> str:
-        """Say why a mean over the ready ones decides nothing yet; empty when it does."""
+        """Return why a mean over the ready replicas does not count yet; '' if it does."""
         if there.coming:
             return f"{replicas(fleet.desired)}, of which {there.coming} still start"
         return f"{replicas(fleet.desired)}, not all ready" if need < fleet.desired else ""
 
     def _least(self, exact: float, fleet: FleetView) -> int:
-        """Return 0 only where the fleet may sleep, and nobody asks for anything."""
+        """Return 0 if the fleet may have no replica and no request was seen lately, else 1."""
         quiet = is_nothing(fleet, "in_flight")
-        if self._counts_requests:  # the signal itself would show them
+        if self._counts_requests:  # the signal itself would show requests in flight
             quiet = quiet or isinstance(fleet.latest("in_flight"), Unknown)
         if exact or not quiet or fleet.waiting or fleet.limits.min:
             return 1
-        return 1 if self._asked_lately(fleet) else 0
-
-    def _asked_lately(self, fleet: FleetView) -> bool:
-        """Say whether anything was in flight within ``sleep_after``, as far as is remembered."""
         since_s = fleet.now_s - (self.settings.sleep_after_s or 0.0)
-        return any(
-            isinstance(sample, Known) and sample.value > NOTHING
-            for at_s, sample in fleet.signals.get("in_flight", ())
-            if at_s > since_s
+        return int(
+            any(
+                isinstance(sample, Known) and sample.value > NOTHING
+                for at_s, sample in fleet.signals.get("in_flight", ())
+                if at_s > since_s
+            )
         )
 
     def _told(self, value: float, there: Capacity, over: str = "") -> str:

@@ -1,7 +1,8 @@
 """The scaling policy `threshold`: the rule of the Java TARN, without its faults.
 
-One number says how full the fleet is. Above one mark it grows to the size that the queue fits, not
-by one a minute; below another it gives up one replica. A metric that is missing is not a zero.
+One number, the load, says how full the fleet is. Above one threshold the fleet grows to the size
+that the queue fills, and not only by one replica a minute. Below another threshold it shrinks by
+one. A missing metric does not count as zero.
 """
 
 import math
@@ -12,9 +13,9 @@ import attrs
 from attrs.validators import ge
 
 from tarn.domain import FleetView, Known, Sample, Unknown, Wish
-from tarn.domain.capacity import Capacity, capacity, is_nothing
 from tarn.domain.counted import replicas, requests_wait
 from tarn.domain.samples import finite
+from tarn.domain.scaling import Capacity, capacity, is_nothing
 from tarn.hookspecs import Factory, hookimpl
 from tarn.interfaces import MasterContext, ScalingPolicy
 from tarn.plain import Within, amount, amount_text
@@ -24,10 +25,10 @@ __all__ = ["ThresholdPolicy", "ThresholdSettings", "tarn_scaling_policies"]
 
 @attrs.frozen
 class ThresholdSettings:
-    """What ``scaling.options`` may hold for ``use: threshold``."""
+    """The settings in ``scaling.options`` for ``use: threshold``."""
 
     mode: Literal["composite", "gpu_util", "queue_depth"] = "composite"
-    """What fills a fleet: its GPUs, its queue, or whichever is fuller."""
+    """What the load measures: the GPUs, the queue, or the fuller of both."""
     queue_capacity: int = attrs.field(default=16, validator=ge(1))
     """Queued requests at which a replica counts as full."""
     scale_up: float | str = attrs.field(
@@ -40,39 +41,41 @@ class ThresholdSettings:
     """The load below which a replica is given up."""
 
     def __attrs_post_init__(self) -> None:
-        """Refuse marks that leave no room between them."""
+        """Refuse thresholds in the wrong order."""
         if self.down >= self.up:
             marks = f"scale_down = {self.down:g} is not below scale_up = {self.up:g}"
             raise ValueError(f"{marks}; lower the one or raise the other")
 
     @property
     def up(self) -> float:
-        """The upper mark, a fraction."""
+        """The upper threshold, a fraction."""
         return amount(self.scale_up).value
 
     @property
     def down(self) -> float:
-        """The lower mark, a fraction."""
+        """The lower threshold, a fraction."""
         return amount(self.scale_down).value
 
 
 @attrs.frozen
 class _Load:
-    """How full the fleet is, in [0, 1], what fills it, and how many replicas its queue fills."""
+    """How full the fleet is."""
 
     value: float
+    """In [0, 1]."""
     told: str
     fits: int
+    """Replicas that the queue fills."""
 
 
 @attrs.frozen
 class ThresholdPolicy:
-    """Wants more above one mark, one fewer below the other, and else what there is."""
+    """Grows above one threshold, shrinks by one below the other, and else keeps the size."""
 
     settings: ThresholdSettings
 
     def wanted(self, fleet: FleetView) -> Wish:
-        """Return the size by the two marks; None while what the mode needs is unknown."""
+        """Return the size by the thresholds; no opinion while the mode's metrics are unknown."""
         there = capacity(fleet)
         if not there.ready:
             return self._without_instances(fleet)
@@ -90,7 +93,7 @@ class ThresholdPolicy:
         )
 
     def _without_instances(self, fleet: FleetView) -> Wish:
-        """Judge by the requests that wait for one: there is no queue and no GPU to look at."""
+        """Return the size by the requests that wait for an instance; none is ready."""
         if not fleet.waiting:
             return Wish(None, "no instance is ready, and no request waits for one")
         size = max(fleet.desired, self._fits(fleet.waiting))
@@ -98,15 +101,15 @@ class ThresholdPolicy:
         return Wish(size, f"{requests_wait(fleet.waiting)} ({rule}): {replicas(size)}")
 
     def _more(self, why: str, fits: int, fleet: FleetView, there: Capacity) -> Wish:
-        """Want what the queue fits, and at least one more: but not one for each look at a start."""
-        if there.coming:
+        """Return the size that the queue fills, and at least one replica more."""
+        if there.coming:  # not one more at each tick until the last one is ready
             size = max(fleet.desired, fits)
             return Wish(size, f"{why}: {replicas(size)}, of which {there.coming} still start")
         size = max(fleet.desired + 1, fits)
         return Wish(size, f"{why}: {replicas(size)}")
 
     def _fewer(self, why: str, fleet: FleetView) -> Wish:
-        """Want one fewer; the last one goes only where the fleet may sleep and nobody asks."""
+        """Return one replica fewer; the last one goes only if it may, and nothing is in flight."""
         size = max(0, fleet.desired - 1)
         quiet = is_nothing(fleet, "in_flight") and not fleet.waiting
         if size or (quiet and fleet.limits.min == 0):
@@ -115,7 +118,7 @@ class ThresholdPolicy:
         return Wish(min(1, fleet.desired), f"{why}: the last replica stays{busy}")
 
     def _load(self, fleet: FleetView, there: Capacity) -> Sample[_Load]:
-        """Return the load by the mode's metrics; what the fuller one says where there are two."""
+        """Return the load by the mode's metrics; of two, the fuller one counts."""
         mode = self.settings.mode
         parts = [self._gpu(fleet)] if mode != "queue_depth" else []
         parts += [self._queue(fleet, there)] if mode != "gpu_util" else []

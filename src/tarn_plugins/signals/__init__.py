@@ -1,1 +1,1 @@
-"""Signals: numbers for the fleet besides those that are always there."""
+"""Signals in addition to the built-in ones."""

@@ -1,7 +1,7 @@
-"""The signal `gpu_nvml`: how busy this machine's GPUs are, asked of the driver itself.
+"""The signal `gpu_nvml`: how busy this machine's GPUs are, by NVIDIA's driver.
 
-For a fleet on one machine whose Tritons do not measure their GPUs: a build without it, or
-``allow-gpu-metrics: false``. A master on another machine sees other GPUs.
+It is meant for a fleet on one machine whose Tritons do not measure their GPUs: a build without
+that, or ``allow-gpu-metrics: false``. A master on another machine would measure other GPUs.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,21 +19,19 @@ __all__ = ["GpuNvml", "GpuNvmlSettings", "tarn_signals"]
 
 @attrs.frozen
 class GpuNvmlSettings:
-    """It has none."""
+    """No settings."""
 
 
 @attrs.frozen
 class GpuNvml:
-    """The mean over all GPUs of the machine, those that other programs use too."""
+    """The mean over all GPUs of the machine, including those that other programs use."""
 
     measure: Callable[[], Sample[float]] = utilization
     """Asks the driver."""
 
     def read(self, samples: Samples, window_s: float) -> Sample[float]:
-        """Return a fraction in [0, 1]; Unknown while no instance says anything.
-
-        GPUs that are idle because nothing serves say nothing of the load.
-        """
+        """Return a fraction in [0, 1]; Unknown while no instance has reported."""
+        # idle GPUs without a serving instance tell nothing about the load
         newest = [rows[-1][1] for rows in samples.values() if rows]
         if not any(isinstance(said, Known) for metrics in newest for said in metrics.values()):
             return Unknown("no ready instance has reported")

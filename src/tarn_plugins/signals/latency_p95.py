@@ -1,14 +1,14 @@
-"""The signal `latency_p95`: how long the slowest twentieth of the requests takes, at least.
+"""The signal `latency_p95`: the time within which 19 of 20 requests are answered.
 
-Triton measures quantiles of the last minute for each model of each instance, when it is started
-with ``metrics-config: [summary_latencies=true]``. The quantile of all requests cannot be made from
-those of its parts; what is said here is their mean, each weighted by the requests that it answered
-within the window. With equal instances and models it is the quantile itself; a fast model with
+Triton measures quantiles of the last minute for each model of each instance, if it is started with
+``metrics-config: [summary_latencies=true]``. The quantile of all requests cannot be computed from
+those of its parts. The signal is their mean, each weighted by the requests that it answered within
+the window. With equal instances and models that is the quantile itself; otherwise a fast model with
 much traffic hides a slow one with little.
-
-Source: Triton ``docs/user_guide/metrics.md``, "Summaries"; seen on Triton 2.51: the quantile is
-``Nan`` while its last minute is empty.
 """
+
+# Source: Triton docs/user_guide/metrics.md, "Summaries". Seen on Triton 2.51: the quantile is `Nan`
+# while its last minute is empty.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
@@ -16,6 +16,7 @@ from functools import lru_cache
 import attrs
 
 from tarn.domain import Known, Sample, Unknown
+from tarn.domain.counters import CounterSet
 from tarn.domain.signals import Samples
 from tarn.hookspecs import Factory, hookimpl
 from tarn.interfaces import MasterContext, Signal
@@ -33,7 +34,7 @@ _Rows = tuple[tuple[float, Mapping[str, Sample[float]]], ...]
 
 @attrs.frozen
 class LatencyP95Settings:
-    """It has none."""
+    """No settings."""
 
 
 @attrs.frozen
@@ -41,10 +42,8 @@ class LatencyP95:
     """Seconds from a request's arrival at Triton to its answer, queue included."""
 
     def read(self, samples: Samples, window_s: float) -> Sample[float]:
-        """Return seconds; Unknown where Triton keeps no such quantile, or no request ended.
-
-        An instance that says nothing now is left out: the others have the same work.
-        """
+        """Return seconds; Unknown if Triton keeps no such quantile, or no request ended."""
+        # an instance without a quantile now is left out: the others have the same work
         parts = [part for rows in samples.values() for part in _parts(rows, window_s)]
         ended = sum(weight for _, weight, _ in parts)
         if ended > 0:
@@ -65,20 +64,19 @@ def _parts(rows: _Rows, window_s: float) -> Iterator[tuple[float, float, float]]
         count = _count_of(name)
         ended = None if count is None else newest.get(count)
         if count is not None and isinstance(sample, Known) and isinstance(ended, Known):
-            before = _first(within[:-1], count)
-            # a counter that fell began again: the model was loaded again
-            weight = ended.value - before if before <= ended.value else ended.value
-            yield sample.value, weight, sample.age_s
+            before = CounterSet(_first(within[:-1], count))
+            yield sample.value, CounterSet(ended.value).since(before).completed, sample.age_s
 
 
 def _first(within: Sequence[Mapping[str, Sample[float]]], count: str) -> float:
-    """Return the oldest value of *count*; 0 when there is none: all that ended count then."""
+    """Return the oldest value of *count*; 0 if there is none, so that all requests count."""
     known = (sample.value for one in within if isinstance(sample := one.get(count), Known))
     return next(known, 0.0)
 
 
 def _count_of(name: str) -> str | None:
-    """Return the counter that belongs to the quantile *name*; None: it is another line."""
+    """Return the counter that belongs to the quantile *name*; None for any other name."""
+    # a cache of longer names could take much memory
     return _kept_count_of(name) if len(name) <= _LONGEST_KEPT else _read_count_of(name)
 
 
@@ -99,7 +97,7 @@ def _read_count_of(name: str) -> str | None:
 
 
 def _silence(samples: Samples) -> str:
-    """Say why nothing is known, in the words of the first instance that has some."""
+    """Return why nothing is known, by the first instance that gives a reason."""
     newest = [(id_, rows[-1][1]) for id_, rows in samples.items() if rows]
     if not newest:
         return "no ready instance was scraped"

@@ -1,4 +1,4 @@
-"""The storage `mount`: a bare path that every instance sees already (a local disk, NFS)."""
+"""The storage `mount`: a path that every instance sees already (a local disk, NFS)."""
 
 import os
 from collections.abc import Mapping
@@ -18,10 +18,10 @@ __all__ = ["MountStorage", "tarn_storages"]
 
 @attrs.frozen
 class MountStorage:
-    """Uses a directory where it is. It is checked, and never made: a typing error stays one."""
+    """Uses a directory in place. It checks the directory, and never creates one."""
 
     def resolve(self, uri: str, context: ClientContext) -> Staged:
-        """Return the absolute path of the directory *uri*, links kept as they are written.
+        """Return the absolute path of the directory *uri*, without resolving links.
 
         Raises:
             RepositoryError: There is no such directory.
@@ -52,7 +52,7 @@ class MountStorage:
 
 
 def _denied(path: Path, where: str, error: OSError) -> StorageError:
-    """Name the directory that lets this user not pass: it may be one above *path*."""
+    """Return the error that names the directory which denies access: *path*, or one above it."""
     above = (one for one in reversed(path.parents) if not os.access(one, os.X_OK))
     closed = next(above, None)
     if closed is None:
@@ -65,7 +65,7 @@ def _denied(path: Path, where: str, error: OSError) -> StorageError:
 
 
 def _absent(path: Path, where: str) -> RepositoryError:
-    """Name the part of *path* that is still there: it tells a slip from a lost mount."""
+    """Return the error that names the existing part of *path*: a typing error, or a lost mount."""
     there = next(parent for parent in path.parents if parent.exists())
     near = nearest(path)
     meant = f"Did you mean '{near}'? " if near else ""
@@ -80,7 +80,7 @@ def _absent(path: Path, where: str) -> RepositoryError:
 
 @hookimpl
 def tarn_storages() -> Mapping[str, StorageFactory]:
-    """Claim bare paths."""
+    """Offer ``mount`` for paths without a scheme."""
     create: type[Storage] = MountStorage
     summary = "a bare path: a directory that every instance sees; checked, never made"
     return {"mount": StorageFactory(frozenset({""}), create, summary)}

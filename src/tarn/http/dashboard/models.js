@@ -6,7 +6,8 @@ function showModels({ models }) {
       { name: "name", tag: "th", class: "reason" },
       { name: "state", parts: twoLines() },
       { name: "requests", class: "number" }, { name: "failures", class: "number" },
-      { name: "latency", class: "number" }, { name: "queue", class: "number" },
+      { name: "latency", class: "number", parts: twoLines() }, { name: "queue", class: "number" },
+      { name: "cached", class: "number" },
     ]);
   keep(byId("models-rows"), models.models, (one) => one.name, make, fillModel);
   show(byId("models-none"), models.models.length === 0);
@@ -21,6 +22,10 @@ function fillModel({ cell }, model) {
   fillTwo(cell.state, [model.state?.toLowerCase(), where].filter(Boolean).join(" "), reasons.join("; "));
   say(cell.requests, amount(model.requests_per_s));
   say(cell.failures, amount(model.failures_per_s));
-  say(cell.latency, milliseconds(model.latency_ms));
+  const first = model.first_response_ms;
+  const firstText = first == null ? "" : `first response ${milliseconds(first)}`;
+  fillTwo(cell.latency, milliseconds(model.latency_ms), firstText);
   say(cell.queue, milliseconds(model.queue_ms));
+  const share = model.cache_hit_share;
+  say(cell.cached, share == null ? "" : `${Math.round(100 * share)} %`);
 }

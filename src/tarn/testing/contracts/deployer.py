@@ -1,4 +1,4 @@
-"""What a deployer promises: one master for a name, found again, ended for good."""
+"""The contracts of a deployer and of an uploader."""
 
 import json
 from collections.abc import Mapping
@@ -11,35 +11,37 @@ import pytest
 import yaml
 
 from tarn import config
-from tarn.domain import ClusterSpec, master_files
-from tarn.errors import LaunchError, NotFoundError, RefusedError
+from tarn.domain import ClusterSpec
+from tarn.errors import LaunchError, NotFoundError, ProviderError, RefusedError
 from tarn.hookspecs import RuntimeFactory
 from tarn.interfaces import ClusterRef, Deployer, Finding, LaunchPlan, Staged
+from tarn.interfaces.protocols import Uploader
+from tarn.plain import master_files
 from tarn.testing.context import client_context, cluster_spec
 from tarn.testing.wait import until, within
 
-__all__ = ["DeployerContract"]
+__all__ = ["DeployerContract", "UploaderContract"]
 
 
 class DeployerContract:
-    """Set `factory` and `settings`; write `spec` and `doomed_spec` for real masters."""
+    """Set `factory` and `settings`; override `spec` and `doomed_spec` for real masters."""
 
     factory: RuntimeFactory
     settings: Mapping[str, Any] = {}
     within_s: float = 60.0
-    """How long a master may take to come up, and to end."""
+    """Seconds in which a master must start, and end."""
 
     def make(self, tmp_path: Path) -> Deployer:
-        """Return a deployer, made by its factory; each one over the same machine."""
+        """Return a new deployer, made by its factory; all share one machine."""
         made = self.factory.settings(**self.settings)
         return self.factory.deployer(made, client_context(tmp_path))
 
     def spec(self, tmp_path: Path) -> ClusterSpec:
-        """Return a spec whose master comes up."""
+        """Return a spec whose master starts."""
         return cluster_spec(repository=str(tmp_path))
 
     def doomed_spec(self, tmp_path: Path) -> ClusterSpec:
-        """Return a spec, of another name, whose master cannot come up."""
+        """Return a spec of another name, whose master fails to start."""
         return attrs.evolve(self.spec(tmp_path), name="doomed")
 
     def staged(self, tmp_path: Path) -> Staged:
@@ -47,7 +49,7 @@ class DeployerContract:
         return Staged(str(tmp_path), "in_place")
 
     def files(self, tmp_path: Path, spec: ClusterSpec) -> Mapping[str, bytes]:
-        """Return what a client hands over with *spec*: what a real master reads."""
+        """Return the files that a client passes with *spec* to a master."""
         return {
             master_files.SPEC: yaml.safe_dump(config.dump(spec)).encode(),
             master_files.STAGED: json.dumps(attrs.asdict(self.staged(tmp_path))).encode(),
@@ -56,7 +58,7 @@ class DeployerContract:
         }
 
     def test_checking_changes_nothing(self, tmp_path: Path) -> None:
-        """Findings, if any, name what to do; nothing runs afterwards."""
+        """Findings have a text and a code; nothing runs afterwards."""
         deployer, spec = self.make(tmp_path), self.spec(tmp_path)
         findings = deployer.check(spec)
         assert isinstance(findings, tuple)
@@ -68,7 +70,7 @@ class DeployerContract:
         assert deployer.find(spec.name) is None
 
     def test_planning_changes_nothing(self, tmp_path: Path) -> None:
-        """Nothing runs and nothing was written afterwards; asked twice, it says the same."""
+        """Nothing runs, and no file is written; a second plan is equal."""
         deployer, spec = self.make(tmp_path), self.spec(tmp_path)
         before = sorted(tmp_path.rglob("*"))
         plan = deployer.plan(spec, self.staged(tmp_path))
@@ -77,7 +79,7 @@ class DeployerContract:
         assert sorted(tmp_path.rglob("*")) == before
 
     def test_a_plan_has_the_models_the_environment_and_the_places(self, tmp_path: Path) -> None:
-        """It names the staged models; ``triton.env`` is in it byte for byte."""
+        """It names the staged models, and has ``triton.env`` byte for byte."""
         odd = {"A": "b c $(id)", "B": "'\"\\\n", "C": "été 模型"}
         spec = self.spec(tmp_path)
         spec = attrs.evolve(spec, triton=attrs.evolve(spec.triton, env=odd))
@@ -86,14 +88,14 @@ class DeployerContract:
         assert len(plan.commands) == spec.instance.parallelism.ranks
         location = self.staged(tmp_path).location
         assert location in plan.files.values()
-        # where an image has them at a place of their own, the command names that place
+        # an image may have the models at another path, which the command then names
         assert all(any("--model-repository" in word for word in words) for words in plan.commands)
         assert {name: plan.environ.get(name) for name in odd} == odd
         assert plan.files
         assert all(what.strip() and where.strip() for what, where in plan.files.items())
 
     def test_a_plan_for_what_cannot_start_is_no_error(self, tmp_path: Path) -> None:
-        """Someone who asks what would happen may have half a machine; `check` finds that."""
+        """A plan needs no working machine; `check` reports what is missing."""
         spec = self.doomed_spec(tmp_path)
         binary = attrs.evolve(spec.triton, binary="/nowhere/tritonserver")
         plan = self.make(tmp_path).plan(attrs.evolve(spec, triton=binary), self.staged(tmp_path))
@@ -104,7 +106,7 @@ class DeployerContract:
         assert self.make(tmp_path).find("never-started") is None
 
     def test_what_was_submitted_is_found(self, tmp_path: Path) -> None:
-        """By another client process too, with the same epoch."""
+        """Another client process finds it, too, with the same epoch."""
         ref = self._submit(tmp_path)
         try:
             assert ref.name == self.spec(tmp_path).name
@@ -117,7 +119,7 @@ class DeployerContract:
             self._end(tmp_path, ref)
 
     def test_a_second_of_the_same_name_is_refused(self, tmp_path: Path) -> None:
-        """`RefusedError`, and the first goes on."""
+        """`RefusedError` is raised, and the first cluster continues."""
         ref = self._submit(tmp_path)
         try:
             with pytest.raises(RefusedError):
@@ -144,14 +146,14 @@ class DeployerContract:
         assert len(refs) == 1
 
     def test_ending_ends_it_and_twice_is_once(self, tmp_path: Path) -> None:
-        """Nothing is found afterwards, and ending what is over is not an error."""
+        """Nothing is found afterwards, and ending it again is not an error."""
         ref = self._submit(tmp_path)
         for _ in range(2):
             self._end(tmp_path, ref)
         assert self.make(tmp_path).find(ref.name) is None
 
     def test_an_end_is_remembered_or_not(self, tmp_path: Path) -> None:
-        """Nobody remembers what never was; an end has words, a time, and the logs of what was."""
+        """A remembered end has a state, a time, and the logs; an unknown name has no end."""
         assert self.make(tmp_path).ended("never-started") is None
         ref = self._submit(tmp_path)
         until(lambda: self._log(tmp_path, ref, None), self.within_s, "a line in the log")
@@ -165,7 +167,7 @@ class DeployerContract:
             assert self._log(tmp_path, ending.ref, None)
 
     def test_a_later_cluster_has_a_higher_epoch(self, tmp_path: Path) -> None:
-        """Followers that knew the old one follow the new one; the old ref ends nothing of it."""
+        """Followers of the old cluster accept the new one; the old ref cannot end it."""
         old = self._submit(tmp_path)
         self._end(tmp_path, old)
         new = self._submit(tmp_path)
@@ -179,7 +181,7 @@ class DeployerContract:
             self._end(tmp_path, new)
 
     def test_a_master_that_does_not_come_up_leaves_nothing(self, tmp_path: Path) -> None:
-        """`LaunchError` says why, and the name is free again."""
+        """`LaunchError` gives the reason, and the name is free again."""
         deployer, spec = self.make(tmp_path), self.doomed_spec(tmp_path)
         files = self.files(tmp_path, spec)
         for _ in range(2):
@@ -189,7 +191,7 @@ class DeployerContract:
             assert deployer.find(spec.name) is None
 
     def test_shows_the_masters_log(self, tmp_path: Path) -> None:
-        """Lines without their ends; a tail is the end of all."""
+        """The lines have no newlines; a tail is the last of them."""
         ref = self._submit(tmp_path)
         try:
             until(lambda: self._log(tmp_path, ref, None), self.within_s, "a line in the log")
@@ -202,7 +204,7 @@ class DeployerContract:
             self._end(tmp_path, ref)
 
     def test_names_the_instances_that_have_a_log(self, tmp_path: Path) -> None:
-        """Sorted, each once, never the master's; every one of them can be read."""
+        """The ids are sorted and unique, without the master; each of the logs can be read."""
         ref = self._submit(tmp_path)
         try:
             deployer = self.make(tmp_path)
@@ -231,3 +233,65 @@ class DeployerContract:
 
     def _log(self, tmp_path: Path, ref: ClusterRef, tail: int | None) -> list[str]:
         return list(self.make(tmp_path).logs(ref, "", tail))
+
+
+_CONTENT = bytes(range(256)) * 300
+
+
+class UploaderContract:
+    """Override `make`, `uri` and `content`."""
+
+    nowhere = "no-such-scheme://host/file.tar.gz"
+    """A URI at which nothing can be written."""
+
+    def make(self, tmp_path: Path) -> Uploader:
+        """Return the uploader under test."""
+        raise NotImplementedError
+
+    def uri(self, carrier: Uploader) -> str:
+        """Return the URI of a new file."""
+        raise NotImplementedError
+
+    def content(self, carrier: Uploader, uri: str) -> bytes:
+        """Return the content at *uri*, as `Uploader.put` named it."""
+        raise NotImplementedError
+
+    def test_is_a_carrier(self, tmp_path: Path) -> None:
+        """It has the method of the Protocol."""
+        assert isinstance(self.make(tmp_path), Uploader)
+
+    def test_a_file_arrives_whole(self, tmp_path: Path) -> None:
+        """Every byte arrives, and the answer says that the file is new."""
+        carrier = self.make(tmp_path)
+        where, there = carrier.put(_file(tmp_path, _CONTENT), self.uri(carrier))
+        assert there is False
+        assert self.content(carrier, where) == _CONTENT
+
+    def test_it_is_not_brought_twice(self, tmp_path: Path) -> None:
+        """The second upload finds the file under the URI of the first."""
+        carrier, local = self.make(tmp_path), _file(tmp_path, _CONTENT)
+        where, _ = carrier.put(local, self.uri(carrier))
+        assert carrier.put(local, where) == (where, True)
+        assert self.content(carrier, where) == _CONTENT
+
+    def test_another_file_is_never_replaced(self, tmp_path: Path) -> None:
+        """A file of another size is refused, and the first one stays."""
+        carrier = self.make(tmp_path)
+        where, _ = carrier.put(_file(tmp_path, _CONTENT), self.uri(carrier))
+        with pytest.raises(RefusedError) as caught:
+            carrier.put(_file(tmp_path, b"another"), where)
+        assert where in str(caught.value)
+        assert self.content(carrier, where) == _CONTENT
+
+    def test_a_place_that_is_none_is_an_error_of_the_provider(self, tmp_path: Path) -> None:
+        """The error names the URI."""
+        carrier = self.make(tmp_path)
+        with pytest.raises(ProviderError) as caught:
+            carrier.put(_file(tmp_path, _CONTENT), self.nowhere)
+        assert "no-such-scheme" in str(caught.value)
+
+
+def _file(folder: Path, content: bytes) -> Path:
+    path = folder / "local.tar.gz"
+    path.write_bytes(content)
+    return path

@@ -1,4 +1,4 @@
-"""What a discovery promises: what it publishes is the view, and never less by mistake."""
+"""The contract of a discovery: it publishes the view, and never less by mistake."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -22,20 +22,20 @@ _EPOCH = Epoch(1_700_000_000_000, 2)
 
 
 class DiscoveryContract:
-    """Set `factory` and `settings`; write `published`, and `break_down` where it can break."""
+    """Set `factory` and `settings`; override `published` and `break_down`."""
 
     factory: Factory[Discovery]
     settings: Mapping[str, Any] = {}
     answer_within_s: float = 1.0
-    """How long `applied` may take on a busy machine, and `close` on any."""
+    """Seconds that `applied` may take on a busy machine, and `close` on any."""
 
     def make(self, tmp_path: Path, epoch: Epoch = _EPOCH) -> Discovery:
-        """Return a discovery of the master *epoch*; each over the same outside world."""
+        """Return a new discovery of the master *epoch*; all publish at the same place."""
         made = self.factory.settings(**self.settings)
         return self.factory.create(made, master_context(tmp_path, epoch=epoch))
 
     def published(self) -> Mapping[str, Endpoint]:
-        """Return what a client would find now: instance id to endpoint."""
+        """Return what a client finds now: instance id to endpoint."""
         raise NotImplementedError
 
     def break_down(self, discovery: Discovery) -> None:
@@ -56,7 +56,7 @@ class DiscoveryContract:
         assert applied.name.strip()
 
     def test_a_view_twice_is_a_view_once(self, tmp_path: Path) -> None:
-        """Doubled messages do no harm."""
+        """A repeated view changes nothing."""
         discovery = self.make(tmp_path)
         for _ in range(2):
             self._sync(discovery, _view(3, 1, 2))
@@ -71,7 +71,7 @@ class DiscoveryContract:
         assert self.published() == _endpoints(2)
 
     def test_a_complete_view_is_obeyed_even_when_empty(self, tmp_path: Path) -> None:
-        """Nobody serves, so nobody is published."""
+        """No instance serves, so none is published."""
         discovery = self.make(tmp_path)
         self._sync(discovery, _view(1, 1, 2))
         self._sync(discovery, _view(2))
@@ -79,7 +79,7 @@ class DiscoveryContract:
         assert self._applied(discovery).revision == 2  # noqa: PLR2004 (the view's)
 
     def test_an_incomplete_view_adds_and_removes_nothing(self, tmp_path: Path) -> None:
-        """A new master that has not probed everything yet takes nobody's traffic away."""
+        """A new master that has not probed every instance yet takes no traffic away."""
         discovery = self.make(tmp_path)
         self._sync(discovery, _view(1, 1, 2))
         self._sync(discovery, attrs.evolve(_view(2, 3), complete=False))
@@ -88,7 +88,7 @@ class DiscoveryContract:
         assert self.published() == _endpoints(1, 2, 3)
 
     def test_the_views_of_the_next_master_begin_anew(self, tmp_path: Path) -> None:
-        """A higher epoch is obeyed, whatever its revision."""
+        """A higher epoch is applied, even with a lower revision."""
         self._sync(self.make(tmp_path), _view(9, 1))
         later = Epoch(_EPOCH.incarnation, _EPOCH.attempt + 1)
         successor = self.make(tmp_path, later)
@@ -111,7 +111,7 @@ class DiscoveryContract:
 
     @for_any(examples=20, view=discovery_views(epoch=_EPOCH))
     def test_publishes_any_complete_view(self, tmp_path: Path, view: DiscoveryView) -> None:
-        """Endpoint for endpoint."""
+        """Every member is published with its endpoint."""
         discovery = self.make(tmp_path)
         self._sync(discovery, attrs.evolve(view, complete=True))
         assert self.published() == {m.instance_id: m.endpoint for m in view.members}
@@ -126,7 +126,7 @@ class DiscoveryContract:
         assert self.published() == {member.instance_id: moved}
 
     def test_a_failure_is_raised_and_not_acknowledged(self, tmp_path: Path) -> None:
-        """`DiscoveryError` means "again"; `applied` still names what was really done."""
+        """`DiscoveryError` asks for another try; `applied` still names the last success."""
         discovery = self.make(tmp_path)
         self._sync(discovery, _view(1, 1))
         self.break_down(discovery)
@@ -135,7 +135,7 @@ class DiscoveryContract:
         assert self._applied(discovery).revision == 1
 
     def test_says_whether_it_can_be_reached(self, tmp_path: Path) -> None:
-        """`reach` is quiet where the outside world answers, and raises where it does not."""
+        """`reach` returns if the outside world answers, and raises if it does not."""
         discovery = self.make(tmp_path)
         within(_SYNC_WITHIN_S, lambda: discovery.reach(10.0), "reach")
         self.break_down(discovery)
@@ -143,7 +143,7 @@ class DiscoveryContract:
             within(_SYNC_WITHIN_S, lambda: discovery.reach(1.0), "reach")
 
     def test_closing_with_withdraw_leaves_nothing(self, tmp_path: Path) -> None:
-        """`down` ends what was published; closing twice is closing once."""
+        """`down` removes everything; closing again does nothing."""
         discovery = self.make(tmp_path)
         self._sync(discovery, _view(1, 1, 2))
         self._close(discovery, withdraw=True)

@@ -1,6 +1,6 @@
-"""Lint of a model repository: look at it, ask the rules, repair what is beyond doubt.
+"""Lint of a model repository: scan it, apply the rules, repair what is certain.
 
-The values are in `tarn.domain.lint`; the rules come from plugins (``tarn_lint_rules``).
+The values are in `tarn.interfaces.lint`; the rules come from plugins (``tarn_lint_rules``).
 """
 
 from tarn.triton.lint.backends import (
@@ -8,17 +8,18 @@ from tarn.triton.lint.backends import (
     FOREST_FILES,
     PLATFORMS,
     Backend,
+    Stubs,
     backend_of,
     completes_itself,
     file_of,
+    nearest,
     served_versions,
+    stubs,
 )
-from tarn.triton.lint.nearest import nearest
-from tarn.triton.lint.repair import Repairs, carry_out, gather
-from tarn.triton.lint.run import findings
+from tarn.triton.lint.repair import Repairs, carry_out, findings, gather
 from tarn.triton.lint.scan import scan
 from tarn.triton.lint.schema import Schema, load
-from tarn.triton.lint.stubs import Stubs, stubs
+from tarn.triton.lint.traits import traits_in
 
 __all__ = [
     "BACKENDS",
@@ -39,4 +40,5 @@ __all__ = [
     "scan",
     "served_versions",
     "stubs",
+    "traits_in",
 ]

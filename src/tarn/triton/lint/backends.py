@@ -1,25 +1,29 @@
-"""What Triton's back ends want to find in a version directory.
+"""The files that Triton's back ends expect in a version directory.
 
 Source: each back end's README, and ``AutoCompleteBackendFields`` of Triton's core, which guesses
-the back end from the file when neither ``backend`` nor ``platform`` is written.
+the back end from the file if the configuration has neither ``backend`` nor ``platform``.
 """
 
-from collections.abc import Mapping
+import difflib
+from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 
 import attrs
 
-from tarn.domain.lint import Model, Repository
+from tarn.interfaces.lint import Model, Node, Repository
 
 __all__ = [
     "BACKENDS",
     "FOREST_FILES",
     "PLATFORMS",
     "Backend",
+    "Stubs",
     "backend_of",
     "completes_itself",
     "file_of",
+    "nearest",
     "served_versions",
+    "stubs",
 ]
 
 
@@ -28,9 +32,9 @@ class Backend:
     """One back end."""
 
     files: tuple[str, ...] = ()
-    """The default model file, or directory; several: any of them; empty: none is needed."""
+    """The default model file or directory; of several, any one; empty if none is needed."""
     guessed: bool = False
-    """Triton recognises the file, so that no configuration is needed."""
+    """Whether Triton recognises the file, so that no configuration is needed."""
 
 
 FOREST_FILES: Mapping[str, str] = MappingProxyType(
@@ -42,7 +46,7 @@ FOREST_FILES: Mapping[str, str] = MappingProxyType(
         "treelite_checkpoint": "checkpoint.tl",
     }
 )
-"""FIL's parameter ``model_type``, and the file that it then loads; without one it is the first."""
+"""The file that FIL loads for its parameter ``model_type``; by default the first."""
 
 BACKENDS: Mapping[str, Backend] = MappingProxyType(
     {
@@ -62,7 +66,7 @@ BACKENDS: Mapping[str, Backend] = MappingProxyType(
         "vllm": Backend(("model.json",)),
     }
 )  # fmt: skip
-"""Those of the containers that NVIDIA publishes; anybody may build another."""
+"""The back ends in NVIDIA's containers; there may be others."""
 
 PLATFORMS: Mapping[str, str] = MappingProxyType(
     {
@@ -75,7 +79,7 @@ PLATFORMS: Mapping[str, str] = MappingProxyType(
         "tensorrt_plan": "tensorrt",
     }
 )
-"""The older key ``platform``, and the back end that it means."""
+"""The back end for the older key ``platform``."""
 
 _AUTO = b"auto_complete_config"
 _OF_PLATFORM = {
@@ -85,7 +89,7 @@ _OF_PLATFORM = {
 
 
 def backend_of(model: Model) -> str:
-    """Return the back end that Triton will take, or nothing where it cannot know."""
+    """Return the back end that Triton will choose; empty if it cannot know."""
     root = model.root
     if root.first("ensemble_scheduling") is not None:
         return "ensemble"
@@ -94,7 +98,7 @@ def backend_of(model: Model) -> str:
 
 
 def file_of(model: Model, backend: str) -> tuple[str, ...]:
-    """Return the model files of which one must be in each version; empty: none must be."""
+    """Return the model files of which each version must have one; empty if it needs none."""
     root = model.root
     named = root.text("default_model_filename")
     known = BACKENDS.get(backend)
@@ -122,7 +126,7 @@ def _guess(model: Model) -> str:
 
 
 def completes_itself(repository: Repository, model: Model) -> bool:
-    """Say whether Triton may find more inputs and outputs than the configuration names."""
+    """Return whether Triton may find more inputs and outputs than the configuration names."""
     if backend_of(model) != "python":
         return True  # most other back ends read them from the model's file
     file = model.root.text("default_model_filename") or "model.py"
@@ -133,7 +137,7 @@ def completes_itself(repository: Repository, model: Model) -> bool:
 def served_versions(model: Model, there: tuple[str, ...] | None = None) -> tuple[str, ...]:
     """Return the versions that Triton will load: those of ``version_policy``, else the highest.
 
-    *there* are those to choose from, in the order of their numbers; None: those of the model.
+    *there* are the versions to choose from, in the order of their numbers; by default the model's.
     """
     there = model.versions if there is None else there
     policy = model.root.first("version_policy")
@@ -147,3 +151,59 @@ def served_versions(model: Model, there: tuple[str, ...] | None = None) -> tuple
         return tuple(version for version in there if version in named)
     most = policy.number("latest", "num_versions", default=1)
     return there[-most:] if most > 0 else ()
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Return the name in *known* that is probably meant by *name*; empty if there is none.
+
+    Case and underscores are ignored (``MaxBatchSize``), and a prefix such as ``TYPE_`` or ``KIND_``
+    may be missing.
+    """
+    names = {_plain(each): each for each in known}
+    plain = _plain(name)
+    if plain in names:
+        return names[plain]
+    ending = [each for short, each in names.items() if short.endswith(plain) and len(plain) > 1]
+    if ending:
+        return min(ending, key=len)
+    return next((names[each] for each in difflib.get_close_matches(plain, names, n=1)), "")
+
+
+def _plain(name: str) -> str:
+    return name.replace("_", "").replace("-", "").lower()
+
+
+# Triton's default without ``instance_group``: a copy for each GPU, or one.
+_NO_GROUP = Node("", 1, 1, 0, 0)
+_NEVER_GPU = frozenset({"KIND_CPU", "KIND_MODEL"})
+
+
+@attrs.frozen
+class Stubs:
+    """The copies of one Python model in one server."""
+
+    model: str
+    fixed: int = 0
+    """Copies that do not depend on the container's GPUs."""
+    per_gpu: int = 0
+    """Copies for each GPU of the container; once if it has none."""
+
+    def on(self, gpus: int) -> int:
+        """Return the number of copies with *gpus* GPUs."""
+        return self.fixed + self.per_gpu * max(1, gpus)
+
+
+def stubs(models: Iterable[Model]) -> Iterator[Stubs]:
+    """Yield the copies of each model that the Python back end will run."""
+    for model in models:
+        if backend_of(model) != "python":
+            continue
+        fixed = per_gpu = 0
+        for group in model.root.all("instance_group") or (_NO_GROUP,):
+            count = max(1, group.number("count", default=1))
+            places = len(group.all("gpus")) or int(group.text("kind") in _NEVER_GPU)
+            if places:
+                fixed += count * places
+            else:  # on each GPU of the container
+                per_gpu += count
+        yield Stubs(model.name, fixed, per_gpu)

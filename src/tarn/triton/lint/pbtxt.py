@@ -1,8 +1,8 @@
-"""Read protobuf's text format into fields that know their line and column. Pure.
+"""Reads protobuf's text format into fields with their line and column. Pure.
 
-Protobuf's own parser decides whether a file is right (`tarn.triton.lint.schema`); its messages do
-not know where their fields stood, and it stops at the first mistake. This reader gives the
-places, and words for what is wrong with the punctuation.
+Protobuf's own parser decides whether a file is valid (`tarn.triton.lint.schema`), but its messages
+do not know the places of their fields, and it stops at the first mistake. This reader adds the
+places, and texts about wrong punctuation.
 """
 
 import bisect
@@ -11,12 +11,12 @@ from typing import NoReturn
 
 import attrs
 
-from tarn.domain.lint import Flaw, Node, printable
+from tarn.interfaces.lint import Flaw, Node, printable
 
 __all__ = ["Broken", "read"]
 
+# Levels of nested messages; a configuration needs six, and protobuf's parser is recursive.
 DEEPEST = 32
-"""Messages in one another; a configuration needs six, and protobuf's parser is recursive."""
 
 _TOKEN = re.compile(
     r"""(?P<space>(?:\s|\#[^\n]*)+)
@@ -32,7 +32,7 @@ _ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v
 
 
 class Broken(Exception):  # noqa: N818 (a state of the text)
-    """The text has no structure; ``flaw`` says where and why."""
+    """The text cannot be parsed; ``flaw`` says where and why."""
 
     def __init__(self, flaw: Flaw) -> None:
         self.flaw = flaw
@@ -54,13 +54,13 @@ def read(text: str) -> Node:
     """Return the whole text as one message.
 
     Raises:
-        Broken: A brace, a quote, a colon or a value is missing, or one too many is there.
+        Broken: A brace, a quote, a colon or a value is missing, or there is one too many.
     """
     return _PbtxtReader(text).whole()
 
 
 class _PbtxtReader:
-    """One text on its way to nodes."""
+    """A recursive-descent parser of one text."""
 
     def __init__(self, text: str) -> None:
         self._size = len(text)
@@ -103,7 +103,7 @@ class _PbtxtReader:
         return [self._value(name, name, value, depth, colon=colon)]
 
     def _list(self, name: _Token, opening: _Token, depth: int) -> list[Node]:
-        """Read ``[a, b]``: an element each; an element stands where it is written."""
+        """Return a node for each element of ``[a, b]``, at the place of the element."""
         found: list[Node] = []
         token = self._next()
         while token is not None and token.text != "]":

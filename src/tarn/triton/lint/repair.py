@@ -1,35 +1,71 @@
-"""Carry out the repairs that findings propose: whole files at once, and shown as a diff."""
+"""Carries out the repairs that findings propose, and shows them as a diff."""
 
 import contextlib
 import difflib
 import os
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import attrs
 
-from tarn.domain.lint import Edit, LintFinding, Rename, printable
 from tarn.errors import StorageError
+from tarn.hookspecs import LintRule
+from tarn.interfaces.lint import Edit, LintFinding, Location, Rename, Repository, printable
 
-__all__ = ["Repairs", "carry_out", "gather"]
+__all__ = ["Repairs", "carry_out", "findings", "gather"]
+
+_NO_REPOSITORY = frozenset({"TARN-2200", "TARN-2201", "TARN-2202", "TARN-2305"})
+
+
+def findings(repository: Repository, rules: Mapping[str, LintRule]) -> tuple[LintFinding, ...]:
+    """Return the findings of all rules without duplicates, by file, line and column.
+
+    If a rule raises, that is a finding too, and the other rules are still applied.
+
+    Args:
+        repository: The scanned repository.
+        rules: The rules by name, with the plugin's name in front if it is not a built-in one.
+    """
+    found = {one: None for name, rule in rules.items() for one in _found(name, rule, repository)}
+    ordered = sorted(found, key=_order)
+    if any(one.code in _NO_REPOSITORY for one in ordered):  # the rest would follow from it
+        ordered = [one for one in ordered if one.code in {*_NO_REPOSITORY, "TARN-2300"}]
+    return tuple(ordered)
+
+
+def _found(name: str, rule: LintRule, repository: Repository) -> Iterator[LintFinding]:
+    try:
+        yield from rule.check(repository)
+    except Exception as error:  # noqa: BLE001 (a stranger's code; said, never swallowed)
+        yield LintFinding(
+            "TARN-2300",
+            Location(""),
+            f"the rule '{name}' raised {type(error).__name__}: {error}",
+            next_step="Tell its author; every other rule was checked.",
+        )
+
+
+def _order(finding: LintFinding) -> tuple[str, int, int, str, str]:
+    place = finding.place
+    return place.file, place.line or 0, place.column or 0, finding.code, finding.found
 
 
 @attrs.frozen
 class Repairs:
-    """What is to be done, file by file."""
+    """The edits and renames to carry out."""
 
     edits: Mapping[str, tuple[Edit, ...]]
-    """By file, from the end of the text to its beginning, none overlapping another."""
+    """By file, without overlaps, from the end of the text to its beginning."""
     renames: tuple[Rename, ...]
 
     def __bool__(self) -> bool:
-        """Say whether there is anything to do."""
+        """Return whether there is anything to do."""
         return bool(self.edits or self.renames)
 
 
 def gather(findings: Iterable[LintFinding]) -> Repairs:
-    """Return the repairs of *findings*; of two that touch one place, the first."""
+    """Return the repairs of *findings*; of two in one place, the first."""
     edits: dict[str, list[Edit]] = {}
     renames: dict[str, Rename] = {}
     for finding in findings:
@@ -48,11 +84,10 @@ def gather(findings: Iterable[LintFinding]) -> Repairs:
 
 
 def carry_out(top: Path, repairs: Repairs, texts: Mapping[str, str]) -> tuple[str, ...]:
-    """Repair the files below *top*, and return what was done as the lines of a diff.
+    """Repair the files below *top*, and return the changes as the lines of a diff.
 
-    A file that is no longer what was looked at, one that a link leads to, and a name that was
-    taken meanwhile are left alone, and said. A file is either the old one or the new one at any
-    moment.
+    A file that has changed since the scan or is a link, and a name that now exists, are left alone,
+    with a line about it. Each file is replaced at once.
 
     Raises:
         StorageError: A file cannot be written; those before it are repaired.
@@ -102,27 +137,28 @@ def _renamed(top: Path, rename: Rename) -> list[str]:
 
 
 def _taken(old: Path, new: Path) -> bool:
-    """Say whether *new* is another file; where case does not count, it is the old one."""
+    """Return whether *new* is another file."""
     try:
+        # It is the same one after a change of case, on a file system that ignores case.
         return not old.samefile(new)
     except FileNotFoundError:
         return new.is_symlink()
 
 
 def _replace(path: Path, data: bytes) -> None:
-    """Write next to *path*, keep its mode, and rename over it; a failure leaves the old file."""
+    """Replace the content of *path*, keeping its mode; a failure leaves the old file."""
     mode = path.stat().st_mode & 0o7777
-    descriptor, beside = tempfile.mkstemp(prefix=".tarn-lint-", dir=path.parent)
+    descriptor, new = tempfile.mkstemp(prefix=".tarn-lint-", dir=path.parent)
     try:
         with open(descriptor, "wb") as file:  # noqa: PTH123 (a descriptor)
             file.write(data)
             file.flush()
             os.fsync(descriptor)
-        Path(beside).chmod(mode)
-        Path(beside).replace(path)
+        Path(new).chmod(mode)
+        Path(new).replace(path)
     except BaseException:
         with contextlib.suppress(OSError):
-            Path(beside).unlink()
+            Path(new).unlink()
         raise
 
 

@@ -1,4 +1,4 @@
-"""Look at a model repository on this machine: its entries, its models, their configurations."""
+"""Scans a model repository on this machine: entries, models and their configurations."""
 
 import os
 import stat
@@ -7,13 +7,13 @@ from pathlib import Path
 
 import attrs
 
-from tarn.domain.lint import CONFIG, Config, Entry, Flaw, Kind, Model, Node, Repository
+from tarn.interfaces.lint import CONFIG, Config, Entry, Flaw, Kind, Model, Node, Repository
 from tarn.triton.repository import MOST_ENTRIES, is_junk
 
 __all__ = ["BIGGEST_BYTES", "MOST_ENTRIES", "assemble", "scan"]
 
 BIGGEST_BYTES = 1024 * 1024
-"""A file that is read is no bigger; the longest configurations known have some 50 KiB."""
+"""Larger files are not read; the longest known configurations have some 50 KiB."""
 
 Parse = Callable[[str], tuple[Node | None, tuple[Flaw, ...]]]
 Read = Callable[[str], bytes]
@@ -22,10 +22,10 @@ _NVIDIA = Path("/dev/nvidiactl")
 
 
 def scan(path: Path, where: str, parse: Parse, *, most: int = MOST_ENTRIES) -> Repository:
-    """Return the repository in the directory *path*, whatever is in it.
+    """Return the repository in the directory *path*, whatever it contains.
 
-    Links are followed, and no directory is entered twice on one way down. What lies inside junk
-    is not listed. Only regular files are opened.
+    Links are followed, but no directory is entered twice on one way down. The content of junk is
+    not listed. Only regular files are opened.
 
     Raises:
         OSError: *path* itself cannot be listed.
@@ -42,7 +42,7 @@ def scan(path: Path, where: str, parse: Parse, *, most: int = MOST_ENTRIES) -> R
 
 
 def assemble(entries: Sequence[Entry], where: str, read: Read, parse: Parse) -> Repository:
-    """Return the repository that *entries* are; pure but for *read*."""
+    """Return the repository of *entries*; pure except for *read*."""
     below: dict[str, list[Entry]] = {}
     tops: dict[str, Entry] = {}
     for entry in entries:
@@ -67,7 +67,7 @@ def _model(entry: Entry, entries: tuple[Entry, ...], read: Read, parse: Parse) -
 
 
 def _config(entry: Entry, read: Read, parse: Parse) -> Config:
-    """Read one configuration; what keeps it from being read becomes a flaw."""
+    """Return one configuration; if it cannot be read, the reason is a flaw of it."""
     if entry.kind is not Kind.FILE:
         right = "Expected a text file."
         found = f"is {_said(entry.kind)}"
@@ -79,11 +79,12 @@ def _config(entry: Entry, read: Read, parse: Parse) -> Config:
 
 
 def _parsed(file: str, data: bytes, parse: Parse) -> Config:
-    """Parse what is text; bytes that are not UTF-8 are borne, for Triton bears them in comments."""
+    """Return the configuration in *data*; what cannot be parsed is a flaw of it."""
     if data.startswith(_UTF16) or b"\0" in data:
         found = "is UTF-16 text" if data.startswith(_UTF16) else "is a binary file"
         return Config(file, None, (Flaw("TARN-2320", found, right="Expected UTF-8 text."),))
     flaws = _strange(data)
+    # The text is parsed anyway: Triton accepts such bytes in comments.
     text = data.decode("utf-8", "surrogateescape")
     if text.startswith("\ufeff"):
         found = "begins with a byte-order mark, which Triton's parser refuses"
@@ -94,7 +95,7 @@ def _parsed(file: str, data: bytes, parse: Parse) -> Config:
 
 
 def _strange(data: bytes) -> tuple[Flaw, ...]:
-    """Return where *data* stops being UTF-8."""
+    """Return a flaw for the first byte of *data* that is not UTF-8."""
     try:
         data.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -124,7 +125,7 @@ def _reader(top: Path) -> Read:
 
 
 def _walk(top: Path) -> Iterator[Entry]:
-    """Yield everything below *top*, in no order."""
+    """Yield every entry below *top*, in no particular order."""
     pending: list[tuple[Path, str, frozenset[tuple[int, int]]]] = [(top, "", frozenset())]
     first = True
     while pending:

@@ -1,4 +1,4 @@
-"""What may stand in a ``config.pbtxt``: the only home of protobuf's ``ModelConfig``."""
+"""The schema of a ``config.pbtxt``. The only use of protobuf's ``ModelConfig``."""
 
 import importlib
 from collections.abc import Callable, Iterable, Iterator
@@ -6,9 +6,9 @@ from typing import Any
 
 import attrs
 
-from tarn.domain.lint import Flaw, Node, printable
 from tarn.errors import ProviderMissingError
-from tarn.triton.lint.nearest import nearest
+from tarn.interfaces.lint import Flaw, Node, printable
+from tarn.triton.lint.backends import nearest
 from tarn.triton.lint.pbtxt import Broken, read
 
 __all__ = ["Schema", "load"]
@@ -20,7 +20,7 @@ _LEAST_MOST = {32: (-(2**31), 2**31 - 1), 64: (-(2**63), 2**63 - 1)}
 
 @attrs.frozen
 class Schema:
-    """Protobuf's parser for ``ModelConfig``, and its words for people."""
+    """Protobuf's parser for ``ModelConfig``, with errors for people."""
 
     _message: Any
     """The class ``ModelConfig``."""
@@ -28,9 +28,9 @@ class Schema:
     """The module ``google.protobuf.text_format``."""
 
     def parse(self, text: str) -> tuple[Node | None, tuple[Flaw, ...]]:
-        """Return the configuration; or nothing, and every flaw of it.
+        """Return the configuration without flaws, or None with all its flaws.
 
-        Protobuf's parser decides: what it takes has no flaw.
+        Protobuf's parser decides whether there are flaws.
         """
         try:
             root = read(text)
@@ -45,10 +45,10 @@ class Schema:
 
 
 def load(import_module: Callable[[str], Any] = importlib.import_module) -> Schema:
-    """Return the schema that the installed tritonclient brings; half a second the first time.
+    """Return the schema of the installed tritonclient; takes half a second the first time.
 
     Raises:
-        ProviderMissingError: Its part for gRPC, which has the messages, is not installed.
+        ProviderMissingError: Its gRPC part, which has the messages, is not installed.
     """
     try:
         messages = import_module("tritonclient.grpc.model_config_pb2")
@@ -63,13 +63,13 @@ def load(import_module: Callable[[str], Any] = importlib.import_module) -> Schem
 
 
 def _foreign(error: Any) -> Flaw:
-    """Say it in protobuf's words, when ours do not cover it."""
+    """Return a flaw with protobuf's message, for errors that `_flaws` does not find."""
     said = printable(str(error).partition(" : ")[2] or str(error))
     return Flaw("TARN-2322", said, error.GetLine(), error.GetColumn())
 
 
 def _flaws(node: Node, descriptor: Any, inside: str) -> Iterator[Flaw]:
-    """Yield what is wrong in a message and in those below it, in the order of the file."""
+    """Yield the flaws of a message and its nested ones, in the order of the file."""
     known = descriptor.fields_by_name
     seen: dict[str, Node] = {}
     for field in node.fields:
@@ -99,7 +99,7 @@ def _unknown(field: Node, known: Iterable[str], inside: str) -> Flaw:
 
 
 def _repeated(field: Node, kind: Any, seen: dict[str, Node]) -> Iterator[Flaw]:
-    """Yield a flaw when a field that may be there once, or its alternative, was there before."""
+    """Yield a flaw if a field that may occur once, or an alternative of it, came before."""
     if _is_list(kind):
         return
     slot = kind.containing_oneof.name if kind.containing_oneof else field.name
@@ -114,10 +114,10 @@ def _repeated(field: Node, kind: Any, seen: dict[str, Node]) -> Iterator[Flaw]:
 
 
 def _is_list(kind: Any) -> bool:
-    """Say whether the field may be repeated, in old and new versions of protobuf."""
+    """Return whether the field may be repeated."""
     if hasattr(kind, "is_repeated"):
         return bool(kind.is_repeated)
-    return bool(kind.label == kind.LABEL_REPEATED)
+    return bool(kind.label == kind.LABEL_REPEATED)  # in older versions of protobuf
 
 
 def _scalar(field: Node, kind: Any) -> Iterator[Flaw]:
@@ -133,7 +133,7 @@ def _scalar(field: Node, kind: Any) -> Iterator[Flaw]:
 
 
 def _right(field: Node, value: str, kind: Any) -> str:
-    """Return what would be right instead; nothing when *value* is."""
+    """Return what is expected instead of *value*; empty if it is valid."""
     if kind.enum_type is not None:
         return _right_name(field, value, kind.enum_type.values_by_name)
     match kind.cpp_type:

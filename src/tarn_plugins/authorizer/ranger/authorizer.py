@@ -1,4 +1,4 @@
-"""The authorizer `ranger`: Ranger's policies decide, and whatever they cannot decide is a no."""
+"""The authorizer `ranger`: Ranger's policies decide; what they cannot decide is denied."""
 
 import logging
 import threading
@@ -9,61 +9,56 @@ import attrs
 
 from tarn.domain import ANONYMOUS, Principal, Readiness, Verdict
 from tarn.domain.access import FLEET_ACTIONS, MODEL_ACTIONS
-from tarn_plugins.authorizer.ranger.admin_contact import AdminContact, Staleness
-from tarn_plugins.authorizer.ranger.engine import AccessRequest, RangerDecision, RangerUser
+from tarn_plugins.authorizer.ranger.engine import (
+    AccessRequest,
+    AdminContact,
+    RangerDecision,
+    Staleness,
+)
 
-__all__ = ["Engine", "GuardedCluster", "RangerAuthorizer"]
+__all__ = ["Engine", "RangerAuthorizer"]
 
 _LOG = logging.getLogger("tarn.ranger")
+# How long a master waits for its audits at the end: they take milliseconds, unless the machine is
+# very busy.
 FLUSH_S = 0.8
-"""The most that a master which leaves waits for its audits: they take milliseconds, unless the
-machine is very busy."""
+# Principals of these kinds have a right to the fleet, but their names are not those of users.
 _NAMELESS = ("token", "trusted-proxy")
-"""They prove a right to the fleet, and no user: the name that they carry is not one of a user."""
 _LOADING = "Ranger's policies are being loaded"
 
 
 class Engine(Protocol):
-    """What is needed of `tarn_plugins.authorizer.ranger.engine.RangerEngine`."""
+    """The part of `tarn_plugins.authorizer.ranger.engine.RangerEngine` that is used here."""
 
     def version(self) -> int:
-        """Return the version of the policies; -1: there are none. Never blocks."""
+        """Return the version of the policies; -1 if there are none. Never blocks."""
         ...
 
     def decide(
-        self, asker: RangerUser, questions: Sequence[AccessRequest]
+        self, asker: Principal, questions: Sequence[AccessRequest]
     ) -> tuple[RangerDecision | None, ...]:
-        """Return an answer to each question; None: there are no policies to decide by."""
+        """Return a decision for each question; None if there are no policies."""
         ...
 
     def close(self, within_s: float) -> None:
-        """Write what audits are waiting, within so many seconds."""
+        """Write waiting audits, for at most *within_s* seconds."""
         ...
 
 
-@attrs.frozen
-class GuardedCluster:
-    """What is guarded."""
-
-    service: str
-    """The service in Ranger Admin."""
-    cluster: str
-    """Name of the cluster: the resource ``cluster``."""
-
-
 class RangerAuthorizer:
-    """Asks an engine that is opened on a thread of its own, so that no master waits for it.
+    """Asks an engine, which a thread opens, so that the master does not wait for it.
 
     Args:
-        subject: What is guarded.
-        heard: What the engine tells of Ranger Admin.
-        opened: Makes the engine; may take seconds.
+        service: The service in Ranger Admin.
+        cluster: The name of the cluster, which is the resource ``cluster``.
+        heard: The engine's contact with Ranger Admin.
+        opened: Returns the engine; may take seconds.
     """
 
     def __init__(
-        self, subject: GuardedCluster, heard: AdminContact, opened: Callable[[], Engine]
+        self, service: str, cluster: str, heard: AdminContact, opened: Callable[[], Engine]
     ) -> None:
-        self._subject = subject
+        self._service, self._cluster = service, cluster
         self._heard = heard
         self._lock = threading.Lock()
         self._engine: Engine | None = None
@@ -75,20 +70,20 @@ class RangerAuthorizer:
         self._opening.start()
 
     def check(self, principal: Principal, action: str, model: str) -> Verdict:
-        """Return the policies' answer."""
+        """Return the verdict of the policies."""
         return self.check_each(principal, action, (model,))[0]
 
     def check_each(
         self, principal: Principal, action: str, models: Sequence[str]
     ) -> tuple[Verdict, ...]:
-        """Return the policies' answer for each of *models*, asked of the engine at once."""
+        """Return the verdict of the policies on each of *models*, in one call of the engine."""
         asked = [self._question(action, model) for model in models]
         questions = [one for one in asked if isinstance(one, AccessRequest)]
         answers = iter(self._answers(_asker(principal), questions))
         return tuple(_no(one) if isinstance(one, str) else next(answers) for one in asked)
 
     def ready(self) -> Readiness:
-        """Say whether there are policies, and, where they are stale, since when."""
+        """Return whether there are policies, and since when they are stale."""
         engine, trouble = self._now()
         if engine is None:
             return Readiness(ready=False, reason=trouble)
@@ -98,7 +93,7 @@ class RangerAuthorizer:
         return Readiness(ready=True, reason="" if stale is None else f"stale: {stale}")
 
     def close(self) -> None:
-        """Deny from now on, and have the audits written."""
+        """Deny everything from now on, and write waiting audits."""
         with self._lock:
             engine, self._engine = self._engine, None
             self._trouble, self._closed = "the master leaves", True
@@ -106,14 +101,14 @@ class RangerAuthorizer:
             engine.close(FLUSH_S)
 
     def wait(self, within_s: float) -> bool:
-        """Wait until the engine is open, or is known not to open; return whether it is so."""
+        """Wait until the attempt to open the engine has ended; return whether it has."""
         self._opening.join(within_s)
         return not self._opening.is_alive()
 
     def _open(self, opened: Callable[[], Engine]) -> None:
         try:
             engine = opened()
-        except Exception as error:  # noqa: BLE001 (Java's too: whatever it is, it is a no)
+        except Exception as error:  # noqa: BLE001 (any error denies, also one of Java)
             _LOG.exception("Ranger's engine did not start: everything is denied")
             with self._lock:
                 self._trouble = f"Ranger's engine did not start ({type(error).__name__}: {error})"
@@ -129,16 +124,16 @@ class RangerAuthorizer:
             return self._engine, self._trouble
 
     def _question(self, action: str, model: str) -> AccessRequest | str:
-        """Return what to ask the engine, or why the answer is no without it."""
+        """Return the request for the engine, or why it is denied without asking."""
         if not _sayable(model):
             return "that is not the name of a model"
         if action in FLEET_ACTIONS:
-            return AccessRequest("cluster", self._subject.cluster, action)
+            return AccessRequest("cluster", self._cluster, action)
         if action not in MODEL_ACTIONS:
             return "there is no such action"
         return AccessRequest("model", model, action) if model else "no model is named"
 
-    def _answers(self, asker: RangerUser, questions: Sequence[AccessRequest]) -> Sequence[Verdict]:
+    def _answers(self, asker: Principal, questions: Sequence[AccessRequest]) -> Sequence[Verdict]:
         engine, trouble = self._now()
         if engine is None or not questions:
             return [_no(trouble)] * len(questions)
@@ -157,7 +152,7 @@ class RangerAuthorizer:
     def _verdict(self, decision: RangerDecision | None, stale: Staleness | None) -> Verdict:
         if decision is None:
             return _no(self._without())
-        service = f"of the service '{self._subject.service}'"
+        service = f"of the service '{self._service}'"
         if decision.policy < 0:
             reason = f"no Ranger policy {service} allows it"
         else:
@@ -169,20 +164,20 @@ class RangerAuthorizer:
 
     def _without(self) -> str:
         why = self._heard.why
-        return f"Ranger has no policies of the service '{self._subject.service}'" + (
+        return f"Ranger has no policies of the service '{self._service}'" + (
             f": {why}" if why else ""
         )
 
 
-def _asker(principal: Principal) -> RangerUser:
-    """Return whom the engine is asked about: nobody's name is taken from who proved none."""
+def _asker(principal: Principal) -> Principal:
+    """Return the principal for the engine; anonymous if *principal* has no user's name."""
     if principal.via in _NAMELESS or not principal.user or not _sayable(principal.user):
-        return RangerUser(ANONYMOUS.user)
-    return RangerUser(principal.user, frozenset(filter(_sayable, principal.groups)))
+        return ANONYMOUS
+    return attrs.evolve(principal, groups=frozenset(filter(_sayable, principal.groups)))
 
 
 def _sayable(name: str) -> bool:
-    """Say whether Java can be told *name*: half a character it has no word for."""
+    """Return whether *name* can be passed to Java, which a lone surrogate cannot."""
     try:
         name.encode()
     except UnicodeEncodeError:

@@ -1,5 +1,14 @@
-"""`tarn ranger`: the service definition, a service and its policies in Ranger Admin."""
+"""`tarn ranger`: the service definition, a service and its policies in Ranger Admin.
 
+It uses PyPI's apache-ranger. That client prints to standard output when it fails, treats 503 as
+"not found", and has no timeout; each is fixed here.
+"""
+
+import contextlib
+import functools
+import io
+import logging
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -7,12 +16,145 @@ from urllib.parse import urlsplit
 import attrs
 import click
 
-from tarn.errors import ConfigError, TarnError
+from tarn.errors import ConfigError, ProviderError, ProviderMissingError, TarnError
 from tarn.interfaces import ClientContext, Progress
-from tarn_plugins.authorizer.ranger.admin import Admin, RangerAdminLogin
-from tarn_plugins.authorizer.ranger.setup_file import RangerSetup, SetupStep, parse, steps
+from tarn.java import mask
+from tarn_plugins.authorizer.ranger.setup_file import (
+    AdminState,
+    RangerSetup,
+    SetupStep,
+    parse,
+    steps,
+)
+from tarn_plugins.authorizer.ranger.site import SERVICE_TYPE
 
-__all__ = ["ranger"]
+__all__ = ["Admin", "ranger"]
+
+# For each answer. Ranger Admin writes a policy in tens of milliseconds; its database may be slow.
+WITHIN_S = 20.0
+
+
+class Admin:
+    """A connection to Ranger Admin. One thread.
+
+    Args:
+        url: URL of Ranger Admin.
+        user: The user to log in as.
+        password: The user's password.
+        ca: PEM file with the authorities to trust; None for those of the machine.
+
+    Raises:
+        ProviderMissingError: The client is not installed.
+    """
+
+    def __init__(self, url: str, user: str, password: str, ca: Path | None) -> None:
+        self._client, self._failure = _client(url, user, password, ca)
+        self._url, self._user = url, user
+
+    def there(self, service: str) -> AdminState:
+        """Return the definition, *service* and its policies in Ranger Admin.
+
+        Raises:
+            ProviderError: It does not answer (TARN-3410), or denies access (TARN-3411).
+        """
+        with self._asking():
+            definition = self._client.get_service_def(SERVICE_TYPE)
+            found = self._client.get_service(service)
+            policies = self._client.get_policies_in_service(service) if found else []
+        return AdminState(definition, found, tuple(policies or ()))
+
+    def do(self, step: SetupStep) -> None:
+        """Carry out a step that creates or updates; others do nothing.
+
+        Raises:
+            ProviderError: As for `there`; or Ranger Admin refuses the content (TARN-3412).
+        """
+        client, body = self._client, dict(step.body)
+        calls = {
+            ("definition", "create"): lambda: client.create_service_def(body),
+            ("definition", "update"): lambda: client.update_service_def(step.name, body),
+            ("service", "create"): lambda: client.create_service(body),
+            ("service", "update"): lambda: client.update_service(step.name, body),
+            ("policy", "create"): lambda: client.create_policy(body),
+            ("policy", "update"): lambda: client.update_policy_by_id(body.get("id"), body),
+        }
+        call = calls.get((step.what, step.verb))
+        if call is not None:
+            with self._asking(f"{step.what} '{step.name}'"):
+                call()
+
+    def close(self) -> None:
+        """Close the connections. Idempotent."""
+        self._client.session.close()
+
+    @contextlib.contextmanager
+    def _asking(self, about: str = "") -> Iterator[None]:
+        try:
+            with contextlib.redirect_stdout(io.StringIO()):
+                yield
+        except self._failure as error:
+            raise self._refused(error, about) from error
+        except OSError as error:  # from requests: no connection, no answer, bad certificate
+            found = f"it does not answer: {mask(str(error))[:300]}"
+            step = (
+                "Check the URL; for a certificate of the site's own authority, name that "
+                "authority with --ca"
+            )
+            raise self._trouble("TARN-3410", found, step) from error
+
+    def _refused(self, error: Any, about: str) -> ProviderError:
+        said = mask(_text(error))
+        if error.statusCode in (401, 403):
+            found = f"it denies access to the user '{self._user}' (HTTP {error.statusCode})"
+            step = "Use a user with the role admin, and check the password"
+            return self._trouble("TARN-3411", found, step)
+        if error.statusCode == 400:  # noqa: PLR2004
+            step = "Add the users and groups to Ranger Admin first, with its sync or by hand"
+            return self._trouble("TARN-3412", f"it refuses the {about}: {said}", step)
+        found = f"it answered HTTP {error.statusCode}: {said}"
+        return self._trouble("TARN-3410", found, "See its log")
+
+    def _trouble(self, code: str, found: str, step: str) -> ProviderError:
+        where = f"Ranger Admin at {_host(self._url)}"
+        return ProviderError("ranger", found, code=code, where=where, next_step=step)
+
+
+def _client(url: str, user: str, password: str, ca: Path | None) -> tuple[Any, type[Exception]]:
+    try:
+        from apache_ranger.client.ranger_client import RangerClient  # noqa: PLC0415
+        from apache_ranger.exceptions import RangerServiceException  # noqa: PLC0415
+    except ImportError as error:
+        raise ProviderMissingError(
+            "ranger",
+            "it connects to Ranger Admin, and "
+            f"{ProviderMissingError.reason('apache_ranger', error)}",
+            next_step="pip install 'tarn-orchestrator[ranger]'",
+        ) from error
+    logging.getLogger("apache_ranger").setLevel(logging.CRITICAL)
+    client = RangerClient(url, (user, password))
+    session = client.session
+    session.trust_env = False  # no proxy, and no .netrc in place of the password
+    session.verify = str(ca) if ca else True
+    session.request = functools.partial(session.request, timeout=WITHIN_S, allow_redirects=False)
+    session.hooks["response"].append(_not_away)
+    return client, RangerServiceException
+
+
+def _not_away(response: Any, *_more: object, **_most: object) -> None:
+    if response.status_code == 503:  # noqa: PLR2004
+        response.close()
+        raise ConnectionError("HTTP 503, unavailable")
+
+
+def _text(error: Any) -> str:
+    said = error.msgDesc
+    text = said.decode(errors="replace") if isinstance(said, bytes) else str(said or "")
+    return " ".join(text.split())[:500] or "without a message"
+
+
+def _host(url: str) -> str:
+    return urlsplit(url).netloc.rpartition("@")[2] or "the URL"
+
 
 PASSWORD = "RANGER_ADMIN_PASSWORD"  # noqa: S105 (a name)
 _DONE = {"create": "created", "update": "updated", "same": "unchanged", "differs": "left alone"}
@@ -37,7 +179,7 @@ _OPTIONS = (
 
 @attrs.frozen
 class _AdminContext:
-    """What both commands are given."""
+    """The parsed arguments of both commands."""
 
     wanted: RangerSetup
     admin: Admin
@@ -107,10 +249,9 @@ def _asked(ctx: click.Context, given: dict[str, Any]) -> _AdminContext:
     wanted = parse(_read(file, "TARN-3414"), str(file))
     password = _password(given["password_file"], context)
     if parts.scheme == "http" and parts.hostname not in ("localhost", "127.0.0.1", "::1"):
-        _say(
-            context, "note: the password goes to Ranger Admin unencrypted; use https to protect it"
-        )
-    admin = Admin(RangerAdminLogin(url, given["user"], password, given["ca"]))
+        text = "the password goes to Ranger Admin unencrypted; use https to protect it"
+        _say(context, text, note=True)
+    admin = Admin(url, given["user"], password, given["ca"])
     ctx.call_on_close(admin.close)
     return _AdminContext(wanted, admin, context)
 
@@ -126,7 +267,8 @@ def _steps(asked: _AdminContext, *, update: bool) -> tuple[SetupStep, ...]:
         raise TarnError(wrong.notes[0], code="TARN-3412", where=f"service '{wrong.name}'")
     if any(step.what == "definition" and step.verb == "differs" for step in found):
         help_ = "`--update-definition` replaces it with the one of this version"
-        _say(asked.context, f"note: TARN-3413: another definition is there and left alone; {help_}")
+        text = f"TARN-3413: another definition is there and left alone; {help_}"
+        _say(asked.context, text, note=True)
     return found
 
 
@@ -152,5 +294,5 @@ def _read(file: Path, code: str) -> str:
         raise ConfigError(f"cannot be read ({why})", code=code, where=str(file)) from error
 
 
-def _say(context: ClientContext, text: str) -> None:
-    context.progress(Progress("preflight", text))
+def _say(context: ClientContext, text: str, *, note: bool = False) -> None:
+    context.progress(Progress("preflight", text, note=note))

@@ -1,5 +1,7 @@
-"""What a file of policies asks of Ranger Admin, and what is to be done for that. Pure."""
+"""The service definition, and the file of policies for `tarn ranger`. Pure."""
 
+import importlib.resources
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -8,15 +10,62 @@ import yaml
 
 from tarn.errors import ConfigError, ConfigErrors
 from tarn.plain import structure
-from tarn_plugins.authorizer.ranger.definition import ACCESSES, differences, service_definition
-from tarn_plugins.authorizer.ranger.settings import SERVICE_TYPE, check_service
+from tarn_plugins.authorizer.ranger.site import SERVICE_TYPE, check_service
 
-__all__ = ["AdminState", "Policy", "PolicyItem", "RangerSetup", "SetupStep", "parse", "steps"]
+__all__ = [
+    "ACCESSES",
+    "AdminState",
+    "Policy",
+    "PolicyItem",
+    "RangerSetup",
+    "SetupStep",
+    "differences",
+    "parse",
+    "service_definition",
+    "steps",
+]
+
+# The accesses to each kind of resource.
+ACCESSES: Mapping[str, tuple[str, ...]] = {
+    "model": ("infer", "metadata", "list"),
+    "cluster": ("view", "follow", "authorize", "admin"),
+}
+# The parts of a definition that decide; labels, descriptions and ids may differ.
+_PARTS = {"resources": ("lookupSupported", "matcher", "matcherOptions"), "accessTypes": ()}
+
+
+def service_definition() -> dict[str, Any]:
+    """Return the definition ``triton`` of this package."""
+    text = importlib.resources.files(__package__).joinpath("servicedef.json").read_text("utf-8")
+    made: dict[str, Any] = json.loads(text)
+    return made
+
+
+def differences(there: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the differences of *there*, a definition in Ranger Admin, from this package's."""
+    wanted = service_definition()
+    for part, keys in _PARTS.items():
+        known = {one.get("name"): one for one in there.get(part) or ()}
+        for one in wanted[part]:
+            found = known.get(one["name"])
+            if found is None:
+                yield f"it has no '{one['name']}' among its {part}"
+                continue
+            yield from (
+                f"{part} '{one['name']}': {key} is {json.dumps(found.get(key))}, "
+                f"not {json.dumps(one[key])}"
+                for key in keys
+                if found.get(key) != one[key]
+            )
+            implied = set(found.get("impliedGrants") or ()) ^ set(one.get("impliedGrants") or ())
+            if implied:
+                yield f"{part} '{one['name']}': other implied grants: {', '.join(sorted(implied))}"
+
 
 Plain = Mapping[str, Any]
 _CODE = "TARN-3414"
+# The key in a service's configuration for users who may download its policies.
 _DOWNLOADERS = "policy.download.auth.users"
-"""Key of a service's configuration: who, besides administrators, may download its policies."""
 _ITEMS = {
     "allow": "policyItems",
     "deny": "denyPolicyItems",
@@ -27,7 +76,7 @@ _ITEMS = {
 
 @attrs.frozen
 class PolicyItem:
-    """Somebody, and what they may (or may not)."""
+    """Accesses that some users, groups and roles have or do not have."""
 
     may: tuple[str, ...]
     """Accesses: ``infer``, ``metadata``, ``list``; of clusters ``view``, ``follow``,
@@ -38,7 +87,7 @@ class PolicyItem:
     roles: tuple[str, ...] = ()
 
     def __attrs_post_init__(self) -> None:
-        """Refuse a line about nobody or nothing."""
+        """Refuse an item without accesses, or without users, groups and roles."""
         if not self.may:
             raise ValueError("may is empty: name what is allowed or denied")
         if not (self.users or self.groups or self.roles):
@@ -47,14 +96,14 @@ class PolicyItem:
 
 @attrs.frozen
 class Policy:
-    """One policy: about models, or about clusters."""
+    """One policy for models or for clusters."""
 
     name: str
     models: tuple[str, ...] = ()
     """Names with ``*`` and ``?``."""
     clusters: tuple[str, ...] = ()
     excludes: bool = False
-    """It is about all but those."""
+    """Whether it is for all except those."""
     description: str = ""
     enabled: bool = True
     audit: bool = True
@@ -64,7 +113,7 @@ class Policy:
     deny_exceptions: tuple[PolicyItem, ...] = ()
 
     def __attrs_post_init__(self) -> None:
-        """Refuse what Ranger Admin would, or would take without a meaning."""
+        """Refuse what Ranger Admin would refuse, or accept without effect."""
         if bool(self.models) is bool(self.clusters):
             raise ValueError(f"policy '{self.name}' must name either models or clusters")
         known = ACCESSES[self.kind]
@@ -79,23 +128,23 @@ class Policy:
 
     @property
     def kind(self) -> str:
-        """The resource that it is about."""
+        """The kind of its resource."""
         return "model" if self.models else "cluster"
 
 
 @attrs.frozen
 class RangerSetup:
-    """Everything in the file."""
+    """The content of the file."""
 
     service: str
-    """The service that the policies belong to; made where it is missing."""
+    """The service of the policies; it is created if it is missing."""
     policies: tuple[Policy, ...] = ()
     description: str = ""
     download_users: tuple[str, ...] = ()
-    """Who may download the policies besides administrators: whom masters log in as."""
+    """Users who may download the policies besides administrators: those of masters."""
 
     def __attrs_post_init__(self) -> None:
-        """Refuse one name for two policies."""
+        """Refuse two policies with one name."""
         check_service(self.service)
         names = [policy.name for policy in self.policies]
         twice = sorted({name for name in names if names.count(name) > 1})
@@ -105,7 +154,7 @@ class RangerSetup:
 
 @attrs.frozen
 class AdminState:
-    """What Ranger Admin has; None: no such thing."""
+    """The definition, service and policies in Ranger Admin; None for a missing one."""
 
     definition: Plain | None
     service: Plain | None
@@ -114,24 +163,24 @@ class AdminState:
 
 @attrs.frozen
 class SetupStep:
-    """One thing, and what is to be done for it."""
+    """What to do for one object in Ranger Admin."""
 
     what: str
     """``definition``, ``service`` or ``policy``."""
     name: str
     verb: str
-    """``create``, ``update``, ``same``, or ``differs``: it is left alone, though it is other."""
+    """``create``, ``update``, ``same``, or ``differs`` if it is left alone though it differs."""
     body: Plain = attrs.field(factory=dict, repr=False, hash=False)
-    """What is sent."""
+    """The content to send."""
     notes: tuple[str, ...] = ()
-    """How it differs, where that is not plain to see."""
+    """The differences, if they are not obvious."""
 
 
 def parse(text: str, where: str) -> RangerSetup:
-    """Return what a file says.
+    """Return the content of a file.
 
     Raises:
-        ConfigErrors: Everything that is wrong with it.
+        ConfigErrors: All its flaws.
     """
     try:
         plain = yaml.safe_load(text)
@@ -159,18 +208,13 @@ def parse(text: str, where: str) -> RangerSetup:
 def steps(
     wanted: RangerSetup, there: AdminState, *, update_definition: bool = False
 ) -> tuple[SetupStep, ...]:
-    """Return what is to be done, in order. What the file does not name is left as it is."""
-    return tuple(_steps(wanted, there, update_definition=update_definition))
-
-
-def _steps(
-    wanted: RangerSetup, there: AdminState, *, update_definition: bool
-) -> Iterator[SetupStep]:
-    yield _definition(there.definition, update=update_definition)
-    yield _service(wanted, there.service)
+    """Return the steps in order. Policies that are not in the file are left alone."""
     known = {one.get("name"): one for one in there.policies}
-    for policy in wanted.policies:
-        yield _policy(wanted.service, policy, known.get(policy.name))
+    return (
+        _definition(there.definition, update=update_definition),
+        _service(wanted, there.service),
+        *(_policy(wanted.service, one, known.get(one.name)) for one in wanted.policies),
+    )
 
 
 def _definition(there: Plain | None, *, update: bool) -> SetupStep:
@@ -246,7 +290,7 @@ def _item(item: PolicyItem) -> dict[str, Any]:
 
 
 def _meaning(policy: Plain) -> dict[str, Any]:
-    """Return what decides, whatever the order in which Ranger Admin gives it back."""
+    """Return the parts of a policy that decide, independent of their order."""
     resources = policy.get("resources") or {}
     return {
         "description": policy.get("description") or "",

@@ -2,15 +2,12 @@
 
 ::
 
-    order          what is to be packed, and what the archive is called      pure
-    elf            what a program or library needs of the system             pure
-    fitness        which files need a newer C library, or a foreign one
-    uv             the interpreter and the packages, by uv
-    source         tarn itself, exactly as it is installed here
-    java           a Java for nodes that have none that is new enough
-    tree           what lies where, and what no node needs
-    archive        the same content, the same bytes
-    recipe         all of it, one step after another
+    options        what to pack, and the archive's name                  pure
+    fitness        files that need a newer C library, or libraries of the nodes
+    uv             brings the interpreter, the packages, and the installed tarn
+    java           brings a Java for nodes whose own is too old
+    tree           the environment's layout, without what nodes do not need; its archive
+    recipe         all steps, in order
     commands       the verb
 """
 

@@ -24,8 +24,8 @@ from tarn_plugins.cli.pack.options import DEFAULT_GLIBC, DEFAULT_PYTHON, PackOpt
 __all__ = ["pack"]
 
 _ENDS = (".tar.gz", ".tgz")
+# Without a spec: no plugins, and the runtime whose nodes need an archive.
 _NO_SPEC: tuple[frozenset[str], str, Mapping[str, object]] = frozenset(), "yarn", {}
-"""What is meant without a spec: nothing but the runtime whose nodes need an archive."""
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -104,7 +104,8 @@ def pack(  # noqa: PLR0913 (one for each option)
     """
     from tarn_plugins.cli.pack.java import version  # noqa: PLC0415
 
-    path = _spec(spec)
+    usual = Path("tarn.yaml")
+    path = spec or (usual if usual.is_file() else None)
     needed, *runtime = ctx.meta["tarn.needs"](path) if path else _NO_SPEC
     order = PackOptions(
         python=pack_options.python(python),
@@ -123,20 +124,15 @@ def pack(  # noqa: PLR0913 (one for each option)
     _print(_packed(order, place, ctx.meta["tarn.context"]), form)
 
 
-def _spec(given: Path | None) -> Path | None:
-    usual = Path("tarn.yaml")
-    return given or (usual if usual.is_file() else None)
-
-
 class _ArchiveTarget:
     """Where the archive goes.
 
     Args:
         target: What the user named.
-        deployer: Makes the client side of the runtime; asked for a URI only.
+        deployer: Makes the client side of the runtime; called for a URI only.
 
     Raises:
-        ProviderError: It cannot be written there (TARN-3198).
+        ProviderError: The archive cannot be written there (TARN-3198).
     """
 
     def __init__(self, target: str, deployer: Callable[[], Any]) -> None:
@@ -161,7 +157,7 @@ class _ArchiveTarget:
         return (path.parent if self._whole else path).resolve()
 
     def take(self, made: Path, name: str) -> tuple[str, bool]:
-        """Bring the archive there; returns where it is, and whether it was there already."""
+        """Copy the archive there; return its place, and whether it already existed."""
         if self._carrier is not None:
             uri = self._target if self._whole else f"{self._target.rstrip('/')}/{name}"
             return self._carrier.put(made, uri)
@@ -189,8 +185,12 @@ def _packed(order: PackOptions, place: _ArchiveTarget, context: ClientContext) -
     began_s = time.monotonic()
     cache = context.paths.cache
     uv = Uv(found(context.environ), context.environ, cache / "pythons", say)
-    with _disk(str(cache)), _workplace(cache) as work:
-        made = recipe.make(order, uv, work, say)
+    with _disk(str(cache)), contextlib.ExitStack() as stack:
+        private_folder(cache)
+        temporary = tempfile.TemporaryDirectory(
+            prefix="pack-", dir=cache, ignore_cleanup_errors=True
+        )
+        made = recipe.make(order, uv, Path(stack.enter_context(temporary)), say)
         say(f"copying {made.bytes / 2**20:.1f} MiB to the destination")
         where, there = place.take(made.path, made.name)
         return {
@@ -208,16 +208,8 @@ def _packed(order: PackOptions, place: _ArchiveTarget, context: ClientContext) -
 
 
 @contextlib.contextmanager
-def _workplace(cache: Path) -> Iterator[Path]:
-    """Make a directory that is gone afterwards, whatever happens."""
-    private_folder(cache)
-    with tempfile.TemporaryDirectory(prefix="pack-", dir=cache, ignore_cleanup_errors=True) as one:
-        yield Path(one)
-
-
-@contextlib.contextmanager
 def _disk(where: str) -> Iterator[None]:
-    """Say in words what the file system refused."""
+    """Raise an ``OSError`` of the file system as a ``ProviderError`` (TARN-3198)."""
     try:
         yield
     except OSError as error:
@@ -228,7 +220,8 @@ def _disk(where: str) -> Iterator[None]:
 
 
 def _moved(made: Path, path: Path) -> None:
-    """Put the file *made* at *path*, whole or not at all; it may be another file system."""
+    """Copy the file *made* to *path*, whole or not at all."""
+    # Copied next to *path* first: a rename from another file system would fail.
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         with made.open("rb") as source, part.open("xb") as copy:
@@ -261,7 +254,7 @@ def _dry(order: PackOptions, target: str) -> dict[str, Any]:
     from importlib.metadata import distribution  # noqa: PLC0415
 
     from tarn.release import DISTRIBUTION  # noqa: PLC0415
-    from tarn_plugins.cli.pack.source import origin  # noqa: PLC0415
+    from tarn_plugins.cli.pack.uv import origin  # noqa: PLC0415
 
     version, url = origin(distribution(DISTRIBUTION))
     return {

@@ -1,4 +1,4 @@
-"""A Java for nodes that have none, or one that is too old: made by jlink, or copied."""
+"""Bring a Java for nodes without a recent one: made by jlink, or copied."""
 
 import re
 import shutil
@@ -9,8 +9,9 @@ from pathlib import Path
 from tarn.errors import ConfigError, ProviderError
 from tarn.java import OLDEST_JAVA
 
-__all__ = ["MODULES", "bring", "version"]
+__all__ = ["bring", "version"]
 
+# Hadoop's client needs LDAP, Kerberos and TLS; its metrics need the beans of java.desktop.
 MODULES = (
     *("java.base", "java.desktop", "java.instrument", "java.logging", "java.management"),
     *("java.naming", "java.rmi", "java.security.jgss", "java.security.sasl", "java.sql"),
@@ -18,14 +19,13 @@ MODULES = (
     *("jdk.naming.dns", "jdk.net", "jdk.security.auth", "jdk.security.jgss", "jdk.unsupported"),
     "jdk.zipfs",
 )
-"""What Hadoop's client needs: LDAP, Kerberos, TLS; java.desktop is for the beans of its metrics."""
 _RELEASE = re.compile(r'^JAVA_VERSION="(?:1\.)?(\d+)[^"]*"', re.MULTILINE)
 _ENOUGH_S = 300.0
 _USELESS = shutil.ignore_patterns("src.zip", "jmods", "include", "man", "demo", "sample", "*.jsa")
+# Libraries of java.desktop that need those of X11 and sound, which no node has.
 _FOR_SCREENS = re.compile(
     r"lib(awt_xawt|fontmanager|freetype|javajpeg|jawt|jsound|lcms|mlib_image|splashscreen)\.so"
 )
-"""Of java.desktop; they need libraries of X11 and sound, which no node has."""
 _TRUSTED = Path("lib", "security", "cacerts")
 
 
@@ -33,7 +33,7 @@ def version(home: Path) -> int:
     """Return the major version of the Java in *home*.
 
     Raises:
-        ConfigError: There is none, or it is too old.
+        ConfigError: There is no Java, or it is too old.
     """
     where = f"--java {home}"
     try:
@@ -56,7 +56,7 @@ def version(home: Path) -> int:
 
 
 def bring(home: Path, into: Path) -> None:
-    """Put a Java into the directory *into*: of a JDK what Hadoop needs, of a JRE all of it.
+    """Put a Java into *into*: the modules that Hadoop needs of a JDK, or a whole JRE.
 
     Raises:
         ProviderError: jlink failed (TARN-3196).
@@ -67,7 +67,7 @@ def bring(home: Path, into: Path) -> None:
         modules = [name for name in MODULES if (known / f"{name}.jmod").is_file()]
         _link(jlink, known, modules, into)
     else:
-        # links of a distribution lead out of it, to /etc: what they lead to is copied
+        # A distribution's Java has links to /etc; copytree copies their targets.
         shutil.copytree(home, into, ignore=_USELESS, ignore_dangling_symlinks=True)
     for library in (into / "lib").glob("*.so"):
         if _FOR_SCREENS.fullmatch(library.name):
@@ -78,7 +78,7 @@ def bring(home: Path, into: Path) -> None:
 
 
 def _link(jlink: Path, known: Path, modules: Iterable[str], into: Path) -> None:
-    # uncompressed: the archive is compressed as a whole, and starts faster unpacked
+    # Not compressed here: the archive is, and an uncompressed Java starts faster.
     command = (
         *(str(jlink), "--module-path", str(known), "--add-modules", ",".join(modules)),
         *("--strip-java-debug-attributes", "--no-header-files", "--no-man-pages"),

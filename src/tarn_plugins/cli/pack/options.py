@@ -1,4 +1,4 @@
-"""What is to be packed, and what the archive is called. Pure."""
+"""What to pack, and the name of the archive. Pure."""
 
 import re
 from collections.abc import Mapping
@@ -18,14 +18,14 @@ __all__ = [
     "platform",
 ]
 
+# The archive's first member, which describes it. The runtime that unpacks it reads this file.
 ABOUT = "tarn-environment.json"
-"""The archive's first member: what it is. The runtime that unpacks it reads this name, too."""
 DEFAULT_PYTHON = "3.11"
+# That of RHEL 8 and Debian 10.
 DEFAULT_GLIBC = "2.28"
-"""Of RHEL 8 and Debian 10."""
 Glibc = tuple[int, int]
+# Minor versions for which uv knows a platform ``manylinux_2_<n>``.
 _PLATFORMS = (17, 28, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40)
-"""Minor versions for which uv knows a platform ``manylinux_2_<n>``."""
 _VERSION = re.compile(r"(\d{1,3})\.(\d{1,3})")
 _PYTHON = re.compile(r"3\.(\d{1,3})(?:\.\d{1,3})?")
 _OLDEST_PYTHON, _NEWEST_PYTHON = 11, 13
@@ -34,10 +34,10 @@ _MACHINES = ("x86_64", "aarch64")
 
 @attrs.frozen
 class PackOptions:
-    """What an archive is to hold."""
+    """What an archive shall contain."""
 
     python: str = DEFAULT_PYTHON
-    """A version that uv brings, or the directory of an interpreter that runs from anywhere."""
+    """A version for uv to download, or the directory of a relocatable interpreter."""
     glibc: Glibc = (2, 28)
     """The oldest C library among the nodes."""
     extras: tuple[str, ...] = ("yarn",)
@@ -45,7 +45,7 @@ class PackOptions:
     requirements: tuple[str, ...] = ()
     """Further packages, as pip writes them."""
     java: str = ""
-    """Directory of a JDK or JRE of which a Java goes into the archive; empty: none."""
+    """Directory of the JDK or JRE to pack; empty: none."""
     machine: str = attrs.field(default="x86_64")
 
     @machine.validator
@@ -58,7 +58,7 @@ class PackOptions:
 
     @property
     def version(self) -> str:
-        """The version of Python that is asked for; empty where a directory is named."""
+        """The requested version of Python; empty if a directory is named."""
         return self.python if _PYTHON.fullmatch(self.python) else ""
 
 
@@ -66,7 +66,7 @@ def glibc(text: str) -> Glibc:
     """Read a version such as ``2.28``.
 
     Raises:
-        ConfigError: It is none, or older than any platform that wheels are made for.
+        ConfigError: It is not a version, or is older than every platform of wheels.
     """
     found = _VERSION.fullmatch(text)
     if found is None or (int(found[1]), int(found[2])) < (2, _PLATFORMS[0]):
@@ -83,7 +83,7 @@ def python(text: str) -> str:
     """Check a version such as ``3.11`` or ``3.11.9``; anything with a slash is a directory.
 
     Raises:
-        ConfigError: It is neither, or a Python that tarn does not run on.
+        ConfigError: It is neither, or tarn does not run on this Python.
     """
     found = _PYTHON.fullmatch(text)
     if "/" in text or (found and _OLDEST_PYTHON <= int(found[1]) <= _NEWEST_PYTHON):
@@ -96,13 +96,13 @@ def python(text: str) -> str:
 
 
 def platform(order: PackOptions) -> str:
-    """Return the platform of the newest wheels that *order*'s nodes can load."""
+    """Return the newest platform whose wheels the nodes of *order* can load."""
     major, minor = order.glibc
     known = [n for n in _PLATFORMS if n <= minor] if major == 2 else _PLATFORMS  # noqa: PLR2004
     return f"{order.machine}-manylinux_2_{known[-1]}"
 
 
 def name(about: Mapping[str, object], digest: str) -> str:
-    """Return what the archive is called: *digest* is its content's, so no two differ in it only."""
+    """Return the archive's name, which contains the *digest* of its content."""
     python = ".".join(str(about["python"]).split(".")[:2])
     return f"tarn-{about['tarn']}-py{python}-glibc{about['glibc']}-{digest[:12]}.tar.gz"

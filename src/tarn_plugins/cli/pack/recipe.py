@@ -1,4 +1,4 @@
-"""The whole way from an order to an archive, one step after another."""
+"""Make an archive, step by step."""
 
 import json
 import os
@@ -12,15 +12,16 @@ import attrs
 
 from tarn.errors import ConfigError, ProviderError, TarnError
 from tarn.release import version
-from tarn_plugins.cli.pack import archive, fitness, java, source, tree
+from tarn_plugins.cli.pack import fitness, java, tree
 from tarn_plugins.cli.pack.options import ABOUT, PackOptions, name
-from tarn_plugins.cli.pack.uv import Uv
+from tarn_plugins.cli.pack.uv import Uv, requirement
 
-__all__ = ["PackResult", "make"]
+__all__ = ["make"]
 
 _STARTS_S = 60.0
 _MOST_SHOWN = 8
 _ALWAYS = ("tarn.master", "tarn.triton.start", "tarn.http.app")
+# Extra -> modules that it must bring.
 _OF_EXTRAS: Mapping[str, tuple[str, ...]] = {
     "yarn": ("jpype", "tarn_plugins.runtime.yarn.master.application"),
     "zookeeper": ("kazoo.client",),
@@ -28,7 +29,6 @@ _OF_EXTRAS: Mapping[str, tuple[str, ...]] = {
     "schedule": ("cronsim", "zoneinfo"),
     "local": ("numpy",),
 }
-"""Extra to modules that must be there for it."""
 _PROBE = """\
 import importlib, json, ssl, sys
 for module in json.loads(sys.argv[1]):
@@ -39,16 +39,16 @@ print(json.dumps([sys.prefix, sys.version.split()[0]]))
 
 @attrs.frozen
 class PackResult:
-    """What was made."""
+    """An archive, and its description."""
 
     path: Path
     name: str
-    """What it is to be called."""
+    """The name that it shall get."""
     about: Mapping[str, object] = attrs.field(hash=False)
-    written: archive.PackedArchive
+    written: tree.PackedArchive
     packages: Mapping[str, str] = attrs.field(hash=False)
     foreign: tuple[str, ...]
-    """Libraries that the nodes must have, besides every Linux's."""
+    """Libraries that the nodes must have beyond those of every Linux."""
 
     @property
     def bytes(self) -> int:
@@ -57,17 +57,21 @@ class PackResult:
 
 
 def make(order: PackOptions, uv: Uv, work: Path, say: Callable[[str], None]) -> PackResult:
-    """Make the archive in the empty directory *work*, and see that it starts.
+    """Make the archive in the empty directory *work*, and check that it starts.
 
     Raises:
-        TarnError: In words; nothing is left but what is in *work*.
+        TarnError: A step failed.
         OSError: The disk is full.
     """
     root = work / "tree"
     home = uv.interpreter(order.version) if order.version else _given(order.python)
     say("copying what nodes need of the interpreter")
     python = tree.interpreter(home, root)
-    packages = _packages(order, uv, python, root, work)
+    wheels = work / "wheels"
+    wanted = [requirement(order, lambda path: uv.wheel(path, wheels)), *order.requirements]
+    chosen = uv.resolve(order, python, wanted, work)
+    uv.install(order, root / "bin" / "python3", chosen, tree.site_packages(root, python))
+    packages = tree.packages(root, python)
     if order.java:
         say("making a Java")
         java.bring(Path(order.java), root / "jre")
@@ -79,7 +83,7 @@ def make(order: PackOptions, uv: Uv, work: Path, say: Callable[[str], None]) -> 
     say("compressing")
     made = work / "made.tar.gz"
     content = json.dumps(about, indent=1, sort_keys=True).encode() + b"\n"
-    written = archive.write(root, (ABOUT, content), made)
+    written = tree.write(root, (ABOUT, content), made)
     say("starting it from another directory")
     shutil.rmtree(root)
     started(made, work / "elsewhere", order.extras)
@@ -89,7 +93,7 @@ def make(order: PackOptions, uv: Uv, work: Path, say: Callable[[str], None]) -> 
 
 def _given(directory: str) -> Path:
     home = Path(directory).expanduser().resolve()
-    # somebody may name the interpreter itself
+    # The user may have named the interpreter itself.
     home = home.parent.parent if home.is_file() else home
     try:
         tree.version_in(home)
@@ -103,21 +107,13 @@ def _given(directory: str) -> Path:
     return home
 
 
-def _packages(order: PackOptions, uv: Uv, python: str, root: Path, work: Path) -> Mapping[str, str]:
-    wheels = work / "wheels"
-    wanted = [source.requirement(order, lambda path: uv.wheel(path, wheels)), *order.requirements]
-    chosen = uv.resolve(order, python, wanted, work)
-    uv.install(order, root / "bin" / "python3", chosen, tree.site_packages(root, python))
-    return tree.packages(root, python)
-
-
 def _about(
     order: PackOptions,
     root: Path,
     packages: Mapping[str, str],
     needs: Iterable[fitness.BinaryNeeds],
 ) -> dict[str, object]:
-    """Return what the archive says of itself: nothing of when or where it was made."""
+    # Neither time nor place: the same content must give the same archive.
     told = _python(root / "bin" / "python3", "import sys; print(sys.version.split()[0])")
     needed = fitness.newest(needs)
     return {
@@ -136,7 +132,7 @@ def started(made: Path, elsewhere: Path, extras: Iterable[str]) -> None:
     """Unpack the archive into *elsewhere*, as a node does, and import what a node imports.
 
     Raises:
-        ProviderError: TARN-3199: it does not start, or lacks a module.
+        ProviderError: It does not start, or lacks a module (TARN-3199).
     """
     elsewhere.mkdir()
     with tarfile.open(made) as packed:
@@ -182,9 +178,10 @@ def _too_new(
     limit = ".".join(map(str, order.glibc))
     owners = tree.owners(root, python)
     lines = [
-        f"{owners.get(need.path) or _part(need.path)}: {need.path} needs glibc "
+        f"{owners.get(need.path) or other}: {need.path} needs glibc "
         f"{'.'.join(map(str, need.binary.glibc))}"
         for need in late[:_MOST_SHOWN]
+        for other in ["the Java" if need.path.startswith("jre/") else "the interpreter"]
     ]
     more = len(late) - len(lines)
     lines += [f"and {more} more"] if more else []
@@ -195,7 +192,3 @@ def _too_new(
         code="TARN-3195",
         next_step=f"Use other versions of them, or pack for newer nodes: --glibc {highest}.",
     )
-
-
-def _part(path: str) -> str:
-    return "the Java" if path.startswith("jre/") else "the interpreter"

@@ -1,20 +1,42 @@
-"""What lies where in an environment, and what of it no node ever needs."""
+"""The layout of an environment, without the files that no node needs, and its archive.
+
+The same content always gives the same archive: its members are sorted, and have no owner and no
+time. The compressed bytes also depend on the version of zlib, so the archive's name contains the
+hash of the uncompressed content.
+"""
 
 import csv
+import gzip
+import hashlib
 import io
 import os
 import re
 import shutil
-from collections.abc import Collection
+import tarfile
+from collections import deque
+from collections.abc import Collection, Iterator
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from io import BytesIO
 from pathlib import Path
+from typing import IO
 
-__all__ = ["interpreter", "owners", "packages", "site_packages", "version_in"]
+import attrs
 
+__all__ = [
+    "PackedArchive",
+    "interpreter",
+    "owners",
+    "packages",
+    "site_packages",
+    "version_in",
+    "write",
+]
+
+# In ``lib/python3.N``: tests, graphical programs, and installers of packages.
 _NOT_OF_PYTHON = frozenset(
     {"test", "idlelib", "tkinter", "turtledemo", "turtle.py", "ensurepip", "lib2to3", "pydoc_data"}
     | {"site-packages", "__pycache__", "EXTERNALLY-MANAGED", "__phello__"}
 )
-"""In ``lib/python3.N``: tests, windows, and what installs packages."""
 _NOT_OF_A_MODULE = re.compile(r"(_tkinter|_test\w*|_xxtestfuzz|_ctypes_test|xxlimited\w*)\..*\.so")
 _LIBRARY = re.compile(r"libpython3.*\.so.*")
 _OF_PACKAGES = re.compile(r".*\.(pyi|a|h|pyx|pxd)|direct_url\.json|uv_cache\.json|REQUESTED")
@@ -22,12 +44,18 @@ _DIRECTORIES = frozenset({"tests", "test", "__pycache__"})
 _SYSCONFIG = "_sysconfigdata_*.py"
 _HOME = re.compile(r"python3\.\d+")
 
+_LEVEL = 6
+_BLOCK = 4 << 20
+# How many blocks are compressed at the same time.
+_AHEAD = 8
+_READ, _RUN = 0o644, 0o755
+
 
 def version_in(home: Path) -> str:
-    """Return which Python is in *home*, such as ``3.11``: its standard library tells.
+    """Return the version of the Python in *home*, such as ``3.11``.
 
     Raises:
-        FileNotFoundError: There is none, or it has no interpreter.
+        FileNotFoundError: It has no standard library, or no interpreter.
     """
     for path in sorted((home / "lib").glob("python3.*")):
         if _HOME.fullmatch(path.name) and (path / "os.py").is_file():
@@ -38,12 +66,12 @@ def version_in(home: Path) -> str:
 
 
 def site_packages(root: Path, version: str) -> Path:
-    """Return where the packages of the environment *root* lie."""
+    """Return the folder of the packages of the environment *root*."""
     return root / "lib" / f"python{version}" / "site-packages"
 
 
 def interpreter(home: Path, root: Path) -> str:
-    """Copy what a node needs of the interpreter in *home* to *root*; return its version.
+    """Copy the interpreter in *home*, as far as nodes need it, to *root*; return its version.
 
     Raises:
         OSError: It cannot be read, or the disk is full.
@@ -62,13 +90,14 @@ def interpreter(home: Path, root: Path) -> str:
         home / "lib" / f"python{version}", standard, symlinks=True, ignore=_useless_of_python
     )
     for path in standard.glob(_SYSCONFIG):
-        # uv writes there where it put the interpreter: no node has that, and every cache another
+        # uv writes the interpreter's place into this file. It is different in every cache, and does
+        # not exist on a node.
         path.write_text(path.read_text("utf-8").replace(str(home), "/install"), "utf-8")
     return version
 
 
 def packages(root: Path, version: str) -> dict[str, str]:
-    """Remove what no node needs of the installed packages; return name to version.
+    """Remove the files of packages that no node needs; return name -> version.
 
     Raises:
         OSError: They cannot be read or removed.
@@ -101,7 +130,7 @@ def _useless_of_python(_folder: str, names: Collection[str]) -> set[str]:
 
 
 def _record(info: Path) -> None:
-    """Keep what is still there, in order: the list of files named some that came from elsewhere."""
+    """Reduce the list of installed files to those that still exist, and sort it."""
     record = info / "RECORD"
     if not record.is_file():
         return
@@ -113,10 +142,110 @@ def _record(info: Path) -> None:
 
 
 def owners(root: Path, version: str) -> dict[str, str]:
-    """Return each installed file, relative to *root*, with the package that brought it."""
+    """Return file, relative to *root* -> the package that installed it."""
     site, found = site_packages(root, version), {}
     for record in site.glob("*.dist-info/RECORD"):
         name = record.parent.name.removesuffix(".dist-info").replace("-", " ")
         for row in csv.reader(io.StringIO(record.read_text("utf-8"))):
             found[str((site / row[0]).relative_to(root))] = name
     return found
+
+
+@attrs.frozen
+class PackedArchive:
+    """The figures of an archive."""
+
+    digest: str
+    """SHA-256 of its uncompressed content, hexadecimal."""
+    files: int
+    unpacked: int
+    """Bytes of its files."""
+
+
+def write(root: Path, first: tuple[str, bytes], into: Path) -> PackedArchive:
+    """Write the tree *root* as a tar.gz whose first member is *first* (name, content).
+
+    Raises:
+        OSError: The disk is full, or a file cannot be read.
+    """
+    digest, files, unpacked = hashlib.sha256(), 0, 0
+    with into.open("wb") as raw, ThreadPoolExecutor(_AHEAD, "pack") as pool:
+        squeezed = _Squeezed(raw, pool, digest)
+        with tarfile.open(fileobj=squeezed, mode="w|", format=tarfile.PAX_FORMAT) as tar:  # type: ignore[call-overload]  # it only writes
+            tar.addfile(_member(first[0], len(first[1])), BytesIO(first[1]))
+            for path in _ordered(root):
+                files, unpacked = files + 1, unpacked + _add(tar, root, path)
+        squeezed.close()
+    return PackedArchive(digest.hexdigest(), files, unpacked)
+
+
+@attrs.define
+class _Squeezed:
+    """A writable file that compresses blocks on several cores.
+
+    Each block becomes a gzip member; readers of gzip concatenate them.
+    """
+
+    raw: IO[bytes]
+    pool: Executor
+    digest: "hashlib._Hash"
+    _block: bytearray = attrs.field(factory=bytearray, init=False)
+    _under_way: deque[Future[bytes]] = attrs.field(factory=deque, init=False)
+
+    def write(self, data: bytes) -> int:
+        self.digest.update(data)
+        self._block += data
+        while len(self._block) >= _BLOCK:
+            self._squeeze(_BLOCK)
+        return len(data)
+
+    def close(self) -> None:
+        self._squeeze(len(self._block))
+        while self._under_way:
+            self._put()
+
+    def _squeeze(self, size: int) -> None:
+        block = bytes(self._block[:size])
+        del self._block[:size]
+        self._under_way.append(self.pool.submit(gzip.compress, block, _LEVEL, mtime=0))
+        # Waits for the oldest block, so that they do not pile up in memory.
+        if len(self._under_way) > _AHEAD:
+            self._put()
+
+    def _put(self) -> None:
+        self.raw.write(self._under_way.popleft().result())
+
+
+def _ordered(root: Path) -> Iterator[Path]:
+    """Yield every directory, file and link below *root*, a directory before what is in it."""
+    # The order of a directory's entries differs between machines.
+    for path in sorted(root.iterdir(), key=lambda one: os.fsencode(one.name)):
+        yield path
+        if path.is_dir() and not path.is_symlink():
+            yield from _ordered(path)
+
+
+def _add(tar: tarfile.TarFile, root: Path, path: Path) -> int:
+    member = _member(str(path.relative_to(root)), 0)
+    if path.is_symlink():
+        member.type, member.linkname = tarfile.SYMTYPE, str(path.readlink())
+        member.mode = 0o777
+        tar.addfile(member)
+        return 0
+    if path.is_dir():
+        member.type, member.mode = tarfile.DIRTYPE, _RUN
+        tar.addfile(member)
+        return 0
+    with path.open("rb") as content:
+        found = os.fstat(content.fileno())
+        member.size = found.st_size
+        member.mode = _RUN if found.st_mode & 0o100 else _READ
+        tar.addfile(member, content)
+    return member.size
+
+
+def _member(name: str, size: int) -> tarfile.TarInfo:
+    # Without times and owners, so that the same tree makes the same archive, named by its digest.
+    member = tarfile.TarInfo(name)
+    member.size, member.mtime, member.mode = size, 0, _READ
+    return member

@@ -1,19 +1,15 @@
-"""`tarn sandbox`: a small YARN with HDFS on this machine, each daemon a process of its own.
+"""`tarn sandbox`: a small YARN with HDFS on this machine, one process for each daemon.
 
 ::
 
-    options        what a sandbox is made with                          pure
-    maven          what Maven is asked for, and what its errors mean    pure
-    network        its host names, loopback addresses and ports         pure
-    configuration  options -> Hadoop's *.xml                            pure
-    security       what Kerberos changes in them                        pure
-    daemons        options -> each daemon's command line                pure
-    shims          bin/hadoop, bin/hdfs, bin/yarn                       pure
-    hosts, jars, java, kerberos, layout, processes, programs, rest, sockets
-                   one part of the machine each
-    hdfs           what is done in HDFS, over HTTP or by programs
-    crew           the daemons that run
-    sandbox        the sandbox itself: up, down, kill, start, look
+    options        the sandbox's options, host names, addresses and ports; pure
+    configuration  options -> Hadoop's *.xml; pure
+    kerberos       the realm, and what Kerberos changes in these files
+    jars           Hadoop's jars, by Maven or from an installation; Java
+    layout         the sandbox's files, its programs in ``bin``, and /etc/hosts
+    daemons        each daemon's command line, and its process
+    rest           requests to the daemons, over HTTP or by programs
+    sandbox        the sandbox itself: up, down, kill, start
     commands       the verbs
 """
 

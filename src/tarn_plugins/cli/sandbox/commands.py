@@ -12,7 +12,7 @@ import click
 from tarn.errors import UnreachableError
 from tarn.interfaces import ClientContext
 from tarn.triton.folders import private_folder
-from tarn_plugins.cli.sandbox.maven import repository_fault
+from tarn_plugins.cli.sandbox.jars import repository_fault
 from tarn_plugins.cli.sandbox.options import MOST_NODES, PLACEMENTS, VERSION, SandboxOptions
 
 __all__ = ["sandbox"]
@@ -71,7 +71,7 @@ def _repository(_ctx: click.Context, _parameter: click.Parameter, value: str | N
 def _properties(
     _ctx: click.Context, _parameter: click.Parameter, values: tuple[str, ...]
 ) -> dict[str, str] | None:
-    """Return name -> value; None where none was given: those of before stay."""
+    """Return name -> value; None, which keeps the earlier ones, if none was given."""
     for value in values:
         if not value.partition("=")[0] or "=" not in value:
             raise click.BadParameter(f"'{value}' is not NAME=VALUE")

@@ -1,7 +1,7 @@
-"""From options to the files that Hadoop reads. Pure.
+"""Make Hadoop's configuration files from a sandbox's options. Pure.
 
-``etc/hadoop`` is the configuration of clients, and of every daemon; a ResourceManager or a
-NodeManager has its own ``yarn-site.xml`` in ``etc/<daemon>``, which comes first on its classpath.
+Clients and all daemons read ``etc/hadoop``. A ResourceManager or a NodeManager also has a
+``yarn-site.xml`` in ``etc/<daemon>``, which comes first on its classpath.
 """
 
 from collections.abc import Mapping
@@ -9,22 +9,23 @@ from xml.sax.saxutils import escape
 
 import attrs
 
-from tarn_plugins.cli.sandbox import security
-from tarn_plugins.cli.sandbox.network import PORTS, host, nodes, resource_managers
-from tarn_plugins.cli.sandbox.options import SandboxOptions
+from tarn_plugins.cli.sandbox import kerberos
+from tarn_plugins.cli.sandbox.options import PORTS, SandboxOptions, host, nodes, resource_managers
 
-__all__ = ["EXCLUDED", "LABEL", "QUEUES", "SandboxSite", "files", "xml"]
+__all__ = ["SandboxSite", "files"]
 
 Properties = Mapping[str, str]
 
+# A partition that every queue may use; tests create it.
 LABEL = "gpu"
-"""The partition that every queue may use, once a test made it."""
+# Queue -> guaranteed percentage; each may grow to the whole cluster.
 QUEUES = {"default": 75, "batch": 25}
-"""Queue -> percent that is guaranteed; each may grow to everything."""
+# Host names, one a line, of the nodes that `yarn rmadmin -refreshNodes` decommissions.
 EXCLUDED = "etc/excluded-nodes"
-"""Host names, one a line: nodes that `yarn rmadmin -refreshNodes` puts out of service."""
 _YARN = "org.apache.hadoop.yarn.server"
+_ROLLING = "yarn.nodemanager.log-aggregation.roll-monitoring-interval-seconds"
 _TYPES = {"yarn.resource-types": "yarn.io/gpu"}
+# Prefix of a property's name -> the files that it belongs to; the first match counts.
 _FILES = (
     ("yarn.scheduler.capacity.", ("capacity-scheduler",)),
     ("yarn.resource-types", ("resource-types", "yarn")),
@@ -32,7 +33,6 @@ _FILES = (
     ("dfs.", ("hdfs",)),
     ("", ("core",)),
 )
-"""Beginning of a property's name -> the files that it belongs to; the first one that fits."""
 _LOG4J = """\
 hadoop.root.logger=WARN,console
 log4j.rootLogger=${hadoop.root.logger}
@@ -71,7 +71,7 @@ def files(options: SandboxOptions, site: SandboxSite) -> dict[str, str]:
     }
     for name in resource_managers(options):
         me = {"yarn.resourcemanager.ha.id": name} if options.ha else {}
-        me |= security.resource_manager() if options.kerberos else {}
+        me |= kerberos.resource_manager() if options.kerberos else {}
         own = {**_yarn(options, site), **me}
         made[f"etc/{name}/yarn-site.xml"] = xml(_with_own(own, "yarn", options))
     for name in nodes(options):
@@ -83,7 +83,7 @@ def files(options: SandboxOptions, site: SandboxSite) -> dict[str, str]:
     if options.ha:
         made["etc/zk/zoo.cfg"] = _zookeeper(options, site)
     if options.kerberos:
-        made |= security.texts(options, site.directory)
+        made |= kerberos.texts(options, site.directory)
     return made
 
 
@@ -115,7 +115,7 @@ def _core(options: SandboxOptions, site: SandboxSite) -> Properties:
         "hadoop.security.authorization": "false",
         f"{acting}.hosts": "*",
         f"{acting}.groups": "*",
-        **(security.core(options) if options.kerberos else {}),
+        **(kerberos.core(options) if options.kerberos else {}),
     }
 
 
@@ -141,7 +141,7 @@ def _hdfs(options: SandboxOptions, site: SandboxSite) -> Properties:
         "dfs.client.use.datanode.hostname": "true",
         "dfs.datanode.use.datanode.hostname": "true",
         "dfs.namenode.datanode.registration.ip-hostname-check": "false",
-        **(security.hdfs(options, site.directory) if options.kerberos else {}),
+        **(kerberos.hdfs(options, site.directory) if options.kerberos else {}),
     }
 
 
@@ -169,19 +169,12 @@ def _yarn(options: SandboxOptions, site: SandboxSite) -> Properties:
         "yarn.scheduler.maximum-allocation-mb": str(options.memory_mib),
         "yarn.scheduler.maximum-allocation-vcores": str(options.vcores),
         "yarn.application.classpath": f"{site.directory}/etc/hadoop,{site.directory}/lib/*",
-        **_logs(),
-        **(security.yarn(site.directory) if options.kerberos else {}),
-    }
-
-
-def _logs() -> Properties:
-    """Logs of running containers are brought to HDFS too, every ten seconds."""
-    rolling = "yarn.nodemanager.log-aggregation.roll-monitoring-interval-seconds"
-    return {
+        # The logs of running containers are aggregated, too, every ten seconds.
         "yarn.log-aggregation-enable": "true",
         "yarn.nodemanager.remote-app-log-dir": "/tmp/logs",  # noqa: S108 (a path of HDFS)
-        rolling: "10",
-        f"{rolling}.min": "1",
+        _ROLLING: "10",
+        f"{_ROLLING}.min": "1",
+        **(kerberos.yarn(site.directory) if options.kerberos else {}),
     }
 
 
@@ -232,7 +225,7 @@ def _node(name: str, options: SandboxOptions, site: SandboxSite) -> Properties:
     me, ports, own = host(name, options), PORTS["nm"], f"{site.directory}/data/{name}"
     return {
         "yarn.nodemanager.hostname": me,
-        # A fixed port: a NodeManager that comes again is the same node, and keeps its containers.
+        # With a fixed port, a restarted NodeManager is the same node, and keeps its containers.
         "yarn.nodemanager.address": f"{me}:{ports['rpc']}",
         "yarn.nodemanager.localizer.address": f"{me}:{ports['localizer']}",
         "yarn.nodemanager.webapp.address": f"{me}:{ports['http']}",
@@ -247,20 +240,21 @@ def _node(name: str, options: SandboxOptions, site: SandboxSite) -> Properties:
         "yarn.nodemanager.resource.memory-mb": str(options.memory_mib),
         "yarn.nodemanager.resource.cpu-vcores": str(options.vcores),
         "yarn.nodemanager.pmem-check-enabled": "true",
-        # True means that cgroups enforce it, and then nobody checks.
+        # True would mean that cgroups enforce the limit, and disable this check.
         "yarn.nodemanager.resource.memory.enforced": "false",
         "yarn.nodemanager.vmem-check-enabled": "false",
         "yarn.nodemanager.container-monitor.interval-ms": "1000",
         "yarn.nodemanager.delete.debug-delay-sec": "0",
+        # By default, a node starts nothing when its disk is 90 % full, as a developer's may be.
         "yarn.nodemanager.disk-health-checker.max-disk-utilization-per-disk-percentage": "99",
         "yarn.nodemanager.env-whitelist": (
             "JAVA_HOME,HADOOP_HOME,HADOOP_CONF_DIR,KRB5_CONFIG,PATH,LANG,TZ"
         ),
-        # The node's own way to a ResourceManager that was restarted; clients keep the defaults.
+        # For the node's reconnection to a restarted ResourceManager; clients keep the defaults.
         "yarn.resourcemanager.connect.retry-interval.ms": "1000",
         "yarn.client.failover-sleep-base-ms": "500",
         "yarn.client.failover-sleep-max-ms": "2000",
-        **(security.node(name, options) if options.kerberos else {}),
+        **(kerberos.node(name, options) if options.kerberos else {}),
     }
 
 
@@ -268,9 +262,11 @@ def _queues() -> Properties:
     prefix = "yarn.scheduler.capacity"
     label = f"accessible-node-labels.{LABEL}"
     made = {
+        # The default calculator counts only memory, and so neither vcores nor GPUs.
         f"{prefix}.resource-calculator": (
             "org.apache.hadoop.yarn.util.resource.DominantResourceCalculator"
         ),
+        # By default, all masters together get a tenth of a queue, which is little in a sandbox.
         f"{prefix}.maximum-am-resource-percent": "0.8",
         f"{prefix}.root.queues": ",".join(QUEUES),
         f"{prefix}.root.accessible-node-labels": "*",
@@ -281,7 +277,7 @@ def _queues() -> Properties:
         made |= {
             f"{own}.capacity": str(percent),
             f"{own}.maximum-capacity": "100",
-            f"{own}.user-limit-factor": "100",  # one user may have it all
+            f"{own}.user-limit-factor": "100",  # one user may use the whole queue
             f"{own}.accessible-node-labels": "*",
             f"{own}.{label}.capacity": str(percent),
             f"{own}.{label}.maximum-capacity": "100",
@@ -296,6 +292,7 @@ def _zookeeper(options: SandboxOptions, site: SandboxSite) -> str:
         "clientPort": str(PORTS["zk"]["client"]),
         "clientPortAddress": host("zk", options),
         "admin.enableServer": "false",
+        # No limit, since all clients of a sandbox have the same address.
         "maxClientCnxns": "0",
         "maxSessionTimeout": "40000",
     }

@@ -1,4 +1,4 @@
-"""The sandbox itself."""
+"""Start, stop and inspect a sandbox."""
 
 import contextlib
 import getpass
@@ -12,56 +12,58 @@ import attrs
 
 from tarn.errors import NotFoundError, RefusedError, TimedOutError, UnreachableError
 from tarn.interfaces import ClientContext, Progress
-from tarn_plugins.cli.sandbox import hosts, jars, java, programs
+from tarn_plugins.cli.sandbox import jars, layout, rest
 from tarn_plugins.cli.sandbox.configuration import SandboxSite, files
-from tarn_plugins.cli.sandbox.crew import Crew
-from tarn_plugins.cli.sandbox.daemons import Daemon
-from tarn_plugins.cli.sandbox.hdfs import HdfsAdmin, ProgramHdfs, WebHdfs
+from tarn_plugins.cli.sandbox.daemons import Crew, Daemon, check_free
 from tarn_plugins.cli.sandbox.kerberos import Realm, with_sbin
-from tarn_plugins.cli.sandbox.layout import is_formatted, lay_out, remove, written
-from tarn_plugins.cli.sandbox.network import PORTS, addresses, host, nodes, resource_managers
-from tarn_plugins.cli.sandbox.options import SandboxOptions
-from tarn_plugins.cli.sandbox.rest import ResourceManagers, ask
-from tarn_plugins.cli.sandbox.shims import shims
-from tarn_plugins.cli.sandbox.sockets import check_free
+from tarn_plugins.cli.sandbox.layout import is_formatted, lay_out, remove, shims, written
+from tarn_plugins.cli.sandbox.options import (
+    PORTS,
+    SandboxOptions,
+    addresses,
+    host,
+    nodes,
+    resource_managers,
+)
+from tarn_plugins.cli.sandbox.rest import HdfsAdmin, ProgramHdfs, ResourceManagers, WebHdfs, ask
 
-__all__ = ["DaemonStatus", "Sandbox"]
+__all__ = ["Sandbox"]
 
 _BOOT_S = 180.0
 _LOOK_S = 0.2
+# The variables of the caller that daemons, and so containers, get.
 _PASSED_ON = ("HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "TZ", "USER")
-"""What daemons, and so containers, see of the environment of whoever starts them."""
 
 
 @attrs.frozen
 class DaemonStatus:
-    """What one daemon does."""
+    """The state of one daemon."""
 
     name: str
     host: str
     pid: int | None
-    """None: it does not run."""
+    """None if it does not run."""
     log: str
 
 
 class Sandbox:
-    """A YARN and an HDFS in one directory. One thread; its daemons outlive it.
+    """A YARN and an HDFS in one directory. For one thread; the daemons outlive it.
 
     ::
 
         <directory>/sandbox.json      the options it was made with
-                    bin/              hadoop, hdfs, yarn: what HADOOP_HOME is for
-                    etc/hadoop/       what HADOOP_CONF_DIR is for
-                    etc/<daemon>/     what differs for one daemon
+                    bin/              hadoop, hdfs, yarn; HADOOP_HOME is the directory above
+                    etc/hadoop/       HADOOP_CONF_DIR
+                    etc/<daemon>/     files that differ for one daemon
                     lib/              links to the jars
-                    run/<daemon>.pid  who runs: pid, and start in clock ticks
+                    run/<daemon>.pid  its pid, and its start in clock ticks
                     logs/<daemon>.log
-                    data/             gone after `down`
+                    data/             removed by `down`
 
     Args:
         directory: Absolute, or below the working directory.
-        context: Environment, cache, clock, and who hears of progress.
-        options: None: those that it was made with.
+        context: The client's.
+        options: None means the options with which the sandbox was made.
 
     Raises:
         NotFoundError: *options* is None, and there is no sandbox.
@@ -83,7 +85,7 @@ class Sandbox:
 
     @property
     def environ(self) -> dict[str, str]:
-        """What a client of this Hadoop needs in its environment."""
+        """The environment variables that a client of this Hadoop needs."""
         return {**self._hadoop, **(self._realm.client if self._realm else {})}
 
     @property
@@ -93,7 +95,7 @@ class Sandbox:
         return ResourceManagers(names, PORTS["rm"]["http"], self._user)
 
     def daemons(self) -> tuple[DaemonStatus, ...]:
-        """Return every daemon, and whether it runs."""
+        """Return the state of every daemon."""
         found = []
         for one in self._crew.all:
             process = self._crew.process(one.name)
@@ -110,12 +112,12 @@ class Sandbox:
     # -- life
 
     def up(self, timeout_s: float = _BOOT_S) -> None:
-        """Start what does not run, let go on what was stopped, and wait until every node runs.
+        """Start or continue every daemon, and wait until every node runs.
 
         Raises:
             RefusedError: It runs with other options, or its addresses are taken.
-            ProviderError: Something lacks, or a daemon ended.
-            TimedOutError: It did not come up in time; what was started is ended.
+            ProviderError: A prerequisite is missing, or a daemon ended.
+            TimedOutError: It did not come up in time; the started daemons are ended.
         """
         running = self._crew.running()
         self._check(running)
@@ -133,16 +135,16 @@ class Sandbox:
             raise
 
     def down(self, *, keep: bool = False) -> None:
-        """End every daemon and every container of this sandbox; remove it unless *keep*.
+        """End every daemon and container; remove the sandbox unless *keep*. Idempotent.
 
-        With *keep* the data stays, and the next `up` goes on from it. Idempotent.
+        With *keep*, the next `up` uses the present data.
         """
         self._crew.end()
         if not keep:
             remove(self.directory)
 
     def kill(self, daemon: str, number: signal.Signals = signal.SIGKILL) -> None:
-        """Send a signal to *daemon*; after SIGKILL and SIGTERM wait for its end.
+        """Send a signal to *daemon*; for SIGKILL and SIGTERM, wait for its end.
 
         Raises:
             NotFoundError: There is no such daemon, or it does not run.
@@ -151,16 +153,16 @@ class Sandbox:
         self._crew.kill(daemon, number)
 
     def start(self, daemon: str) -> None:
-        """Start *daemon* again; nothing happens when it runs. It is not waited for."""
+        """Start *daemon* unless it runs, without waiting for it."""
         one = self._crew.daemon(daemon)
         if self._crew.process(daemon) is None:
             self._start(one)
 
     def wait_nodes(self, count: int, timeout_s: float = 60.0) -> None:
-        """Wait until exactly *count* nodes are RUNNING for the active RM, and answer.
+        """Wait until exactly *count* nodes are RUNNING and answer.
 
         Raises:
-            TimedOutError: It has not, in time.
+            TimedOutError: Another number of nodes runs after *timeout_s*.
         """
         end_s = self._context.clock.now_s() + timeout_s
         self._until(lambda: self._serving_nodes() == count, end_s, f"{count} nodes RUNNING")
@@ -173,7 +175,7 @@ class Sandbox:
         return list(found.get("app", []))
 
     def nodes(self) -> list[dict[str, Any]]:
-        """Return the nodes as the RM's ``/nodes`` shows them, whatever their state."""
+        """Return the nodes in any state, as the RM's ``/nodes`` shows them."""
         found = self.rest.get("nodes")["nodes"] or {}
         return list(found.get("node", []))
 
@@ -189,19 +191,19 @@ class Sandbox:
     # -- acting
 
     def hdfs_make(self, path: str, permission: str = "755") -> None:
-        """Make a directory of HDFS, and those above it; *permission* in octal."""
+        """Make a directory of HDFS with its parents; *permission* is octal."""
         self._hdfs.make({path: permission})
 
     def hdfs_remove(self, path: str) -> None:
-        """Remove a file or a directory of HDFS, with all that is in it."""
+        """Remove a file, or a directory with its content, from HDFS."""
         self._hdfs.remove(path)
 
     def kill_application(self, application_id: str) -> None:
-        """Have YARN end an application; its end is not waited for."""
+        """Kill an application, without waiting for its end."""
         self.rest.put(f"apps/{application_id}/state", {"state": "KILLED"})
 
     def label(self, node: str, label: str) -> None:
-        """Put *node* (``nm2``) into the partition *label*, made when it is new; ``""``: none.
+        """Put *node* (``nm2``) into the partition *label*, created if new; ``""`` for none.
 
         Raises:
             ProviderError: YARN refused.
@@ -212,7 +214,7 @@ class Sandbox:
         self.run("yarn", "rmadmin", "-replaceLabelsOnNode", f"{named}={label}" if label else named)
 
     def run(self, program: str, *arguments: str, timeout_s: float = 60.0) -> str:
-        """Run a program of ``bin`` as a client; return what it printed.
+        """Run a program of ``bin`` as a client; return its output.
 
         Raises:
             ProviderError: It failed.
@@ -220,10 +222,10 @@ class Sandbox:
         return self._run(program, arguments, self.environ, timeout_s)
 
     def log_in(self) -> None:
-        """Get a new Kerberos ticket for the user; nothing happens where there is no Kerberos.
+        """Get a new Kerberos ticket for the user, if the sandbox has a realm.
 
         Raises:
-            ProviderError: The KDC gives none.
+            ProviderError: The KDC refused.
         """
         if self._realm:
             self._realm.log_in()
@@ -232,7 +234,7 @@ class Sandbox:
         self, program: str, arguments: Sequence[str], environ: Mapping[str, str], timeout_s: float
     ) -> str:
         environ = {**self._environ(), **environ}
-        return programs.run(self.directory / "bin" / program, arguments, environ, timeout_s)
+        return rest.run_program(self.directory / "bin" / program, arguments, environ, timeout_s)
 
     # -- parts of `up`
 
@@ -252,11 +254,11 @@ class Sandbox:
             )
         if self._realm:
             self._realm.check()
-        hosts.ensure(addresses(self.options))
+        layout.ensure_hosts(addresses(self.options))
         check_free((one for one in self._crew.all if one.name not in running), self.options)
 
     def _lay_out(self) -> None:
-        options, home = self.options, java.find(self._context.environ)
+        options, home = self.options, jars.find_java(self._context.environ)
         found = (
             jars.installed(Path(options.hadoop_home))
             if options.hadoop_home
@@ -272,7 +274,7 @@ class Sandbox:
         )
 
     def _start_all(self, running: set[str]) -> None:
-        """Start the daemons; those of HDFS last, for they wait until it is formatted."""
+        """Start the daemons; those of HDFS last while it is being formatted."""
         absent = [one for one in self._crew.all if one.name not in running]
         absent = self._begin_realm(absent)
         formatting = None
@@ -288,9 +290,10 @@ class Sandbox:
             self._start(one)
 
     def _begin_realm(self, absent: list[Daemon]) -> list[Daemon]:
-        """Start the KDC and wait for it: all others log in when they start. Return the others."""
+        """Start the KDC, wait for it, and return the other daemons."""
         if self._realm is None:
             return absent
+        # The other daemons log in when they start, so the KDC must answer first.
         self._realm.make()
         for one in absent:
             if one.kind == "kdc":
@@ -310,7 +313,13 @@ class Sandbox:
     def _wait_up(self, end_s: float) -> None:
         wanted = len(nodes(self.options))
         self._until(self._hdfs_is_up, end_s, "HDFS up", watched=True)
-        self._until(self._make_directories, end_s, "HDFS's first directories", watched=True)
+
+        def make_directories() -> bool:
+            directories = {"/tmp": "1777", "/tmp/logs": "1777", f"/user/{self._user}": "755"}  # noqa: S108
+            self._hdfs.make(directories)  # idempotent, so a repetition after an error is harmless
+            return True
+
+        self._until(make_directories, end_s, "HDFS's first directories", watched=True)
         self._until(
             lambda: self._serving_nodes() == wanted, end_s, f"{wanted} nodes RUNNING", watched=True
         )
@@ -322,12 +331,6 @@ class Sandbox:
         seen = {key: value for bean in beans for key, value in bean.items()}
         return seen.get("NumLiveDataNodes") == 1 and seen.get("FSState") == "Operational"
 
-    def _make_directories(self) -> bool:
-        """Make them; again and again is as good as once."""
-        wanted = {"/tmp": "1777", "/tmp/logs": "1777", f"/user/{self._user}": "755"}  # noqa: S108
-        self._hdfs.make(wanted)
-        return True
-
     @property
     def _hdfs(self) -> HdfsAdmin:
         if self._realm is None:
@@ -336,7 +339,7 @@ class Sandbox:
         return ProgramHdfs(lambda *words: self._run("hadoop", words, environ, 60.0), self._user)
 
     def _serving_nodes(self) -> int:
-        """Count them; one that was killed is RUNNING for YARN until it expires, and is silent."""
+        # YARN calls a killed node RUNNING until it expires; such a node does not answer.
         count = 0
         for node in self.nodes():
             if node["state"] == "RUNNING":
@@ -348,7 +351,7 @@ class Sandbox:
     def _until(
         self, true: Callable[[], bool], end_s: float, what: str, *, watched: bool = False
     ) -> None:
-        """Ask again and again; a server that does not answer yet has said no."""
+        """Wait until *true* returns True; a server that does not answer counts as False."""
         pause = threading.Event()
         self._tell(f"waiting for {what}")
         while True:
@@ -368,12 +371,12 @@ class Sandbox:
         return {
             "HADOOP_HOME": str(self.directory),
             "HADOOP_CONF_DIR": str(self.directory / "etc" / "hadoop"),
-            "JAVA_HOME": str(java.find(self._context.environ)),
+            "JAVA_HOME": str(jars.find_java(self._context.environ)),
         }
 
     @property
     def _java(self) -> str:
-        return str(java.find(self._context.environ) / "bin" / "java")
+        return str(jars.find_java(self._context.environ) / "bin" / "java")
 
     def _environ(self) -> Mapping[str, str]:
         given = self._context.environ

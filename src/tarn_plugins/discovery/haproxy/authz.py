@@ -1,10 +1,13 @@
-"""What stands in a ``haproxy.cfg`` that asks the master whether a request may pass. Pure.
+"""The lines of a ``haproxy.cfg`` that asks the master to authorize each request. Pure.
 
-`tarn_authorize.lua` decides, the lines here obey it: a request passes only where it said "allow".
-It asks through a frontend of the same HAProxy: the backend behind it has the time limits, keeps its
-connections, passes on nothing but a whole answer, and is moved by the agent when the master moves.
-(Lua's own HTTP client is not used: in HAProxy 2.6 it asks four times, unasked.)
+`tarn_authorize.lua` asks the master, and the lines here enforce its verdict: a request passes only
+if the verdict is "allow". The Lua program asks through a frontend of the same HAProxy. The backend
+behind that frontend sets the time limits, reuses its connections, accepts only complete answers,
+and follows the master when the agent moves its server.
 """
+
+# The Lua program does not use HAProxy's own Lua client for HTTP: that of 2.6 repeats a failed
+# request by itself, so that the master would be asked four times.
 
 import ipaddress
 import re
@@ -33,13 +36,13 @@ __all__ = [
 
 LUA = "tarn_authorize.lua"
 TOKEN_VARIABLE = "TARN_PROXY_TOKEN"  # noqa: S105 (a name)
-"""Of HAProxy's environment: proves it to the master, as a trusted proxy."""
+"""In HAProxy's environment: the token by which the master trusts this HAProxy."""
 GATE_VARIABLE = "TARN_KNOX_GATE"
-"""The same: what Knox sends to prove itself."""
+"""In HAProxy's environment: the secret that Knox sends to prove itself."""
 MASTER_BACKEND = "tarn_master"
-"""Where questions go; its one server is called ``master``."""
+"""The backend for authorization requests; its one server is called ``master``."""
 API_BACKEND = "tarn_master_api"
-"""Where people's own requests to the master go; the same of its server."""
+"""The backend for users' own requests to the master; its one server is called ``master``."""
 
 _PATH = re.compile(r"/[A-Za-z0-9_./@+=-]{1,1023}")
 _LONGEST_GRACE_S = 3600
@@ -90,43 +93,43 @@ class Authz:
     """How requests are authorized.
 
     Raises:
-        ConfigError: A value would not be one word in the file.
+        ConfigError: A value would not be a single word in the file.
     """
 
     lua: str = attrs.field(validator=_path)
-    """Where HAProxy finds `LUA`."""
+    """Path at which HAProxy reads `LUA`."""
     knox: tuple[str, ...] = attrs.field(default=(), validator=_networks)
-    """Addresses from which Knox comes; none: nobody is believed to be Knox."""
+    """Addresses of Knox; empty: no request is accepted as Knox's."""
     client_ca: str = attrs.field(default="", validator=_path)
-    """PEM file with who signs certificates of clients; '': no door for them."""
+    """PEM file with the authority of client certificates; '': no frontend for them."""
     certificate_port: int = attrs.field(default=8443, validator=_number(1, 65535))
-    """Where clients with certificates come in, by HTTP."""
+    """Port for HTTP clients that have a certificate."""
     grpc_all_models: bool = False
-    """Whether it is accepted that a right at the door for gRPC is one to all models."""
+    """Whether the operator accepts that access over gRPC is access to all models."""
     master: str = attrs.field(default="", validator=_place)
-    """``address:port`` of the master; '': the agent says it."""
+    """``address:port`` of the master; '': the agent sets it."""
     master_ca: str = attrs.field(default="", validator=_path)
-    """PEM file that the certificate of the master is checked against; '': it speaks clear text."""
+    """PEM file with the authority of the master's certificate; '': the master has no TLS."""
     ask_port: int = attrs.field(default=8405, validator=_number(1, 65535))
-    """At 127.0.0.1; where Lua asks."""
+    """Port at 127.0.0.1 to which Lua sends its authorization requests."""
     api: bool = False
-    """Whether people who are known reach the master's own API here, below ``/tarn``."""
+    """Whether authenticated users reach the master's own API here, below ``/tarn``."""
     grace_s: int = attrs.field(default=30, validator=_number(0, _LONGEST_GRACE_S))
-    """Seconds for which a right outlives a master that cannot be reached; 0: none."""
+    """Seconds for which a right stays valid while the master cannot be reached; 0: none."""
 
     def __attrs_post_init__(self) -> None:
-        """Refuse a file that is none."""
+        """Require the path of the Lua file."""
         if not self.lua:
             raise _refuse("lua", self.lua, "Use the absolute path of the Lua file.")
 
 
 def lua_text() -> str:
-    """Return the program for HAProxy's Lua, which is the same for every installation."""
+    """Return the Lua program, which is the same for every installation."""
     return Path(__file__).with_name(LUA).read_text("ascii")
 
 
-def global_lines(authz: Authz) -> list[str]:
-    """Return what belongs into ``global``."""
+def global_lines(authz: Authz, *, answers: bool = False) -> list[str]:
+    """Return the lines for the section ``global``."""
     secrets = f"{TOKEN_VARIABLE} and {GATE_VARIABLE}" if authz.knox else TOKEN_VARIABLE
     return [
         f"  # reads {secrets} from the environment too: no secret stands here",
@@ -134,6 +137,7 @@ def global_lines(authz: Authz) -> list[str]:
         f"  setenv TARN_AUTHZ_GRACE {authz.grace_s}",
         f"  setenv TARN_AUTHZ_KNOX {'yes' if authz.knox else 'no'}",
         f"  setenv TARN_AUTHZ_API {'yes' if authz.api else 'no'}",
+        f"  setenv TARN_AUTHZ_ANSWERS {'yes' if answers else 'no'}",
         f"  lua-load {authz.lua}",
     ]
 
@@ -146,7 +150,7 @@ _LOG = (
 
 
 def identity(authz: Authz) -> list[str]:
-    """Return the lines of the door at which Knox may come in, and everybody else is anonymous."""
+    """Return the lines that mark Knox's requests; every other request is anonymous."""
     if not authz.knox:
         return ["  # no request counts as Knox's here: every user is anonymous"]
     source = " ".join(authz.knox)
@@ -197,22 +201,39 @@ _FOR_MASTER = f"""\
 
 
 def rules(door: str, authz: Authz) -> list[str]:
-    """Return who asks, whether they may, and what the instance hears; *door*: http or grpc."""
+    """Return the lines that authenticate and authorize a request.
+
+    Args:
+        door: The frontend's protocol, ``http`` or ``grpc``.
+        authz: How requests are authorized.
+    """
     asked = _ASKED.replace("DOOR", door)
     if door == "grpc":
         return [_CERTIFICATE, asked]
     return [asked, _TARGET, *([_FOR_MASTER] if authz.api else [])]
 
 
-def certificate_frontend(authz: Authz, bind: str, backend: str) -> str:
-    """Return the door for clients with certificates, which may stream: Knox would hold that up."""
+def certificate_frontend(
+    authz: Authz, bind: str, backend: str, before: list[str], after: list[str]
+) -> str:
+    """Return the frontend for clients with certificates.
+
+    Args:
+        authz: How requests are authorized.
+        bind: Its ``bind`` line, without what checks certificates.
+        backend: The backend for what is allowed.
+        before: Its first lines.
+        after: The lines for requests that are allowed.
+    """
     return "\n".join(
         [
             "# for clients with a certificate: programs, and streams, which Knox would delay",
             "frontend triton_certificate",
             f"{bind} ca-file {authz.client_ca} verify required",
+            *before,
             _CERTIFICATE,
             *rules("http", authz),
+            *after,
             f"  default_backend {backend}",
         ]
     )
@@ -226,7 +247,7 @@ def _server(authz: Authz) -> str:
 
 
 def api(authz: Authz) -> str:
-    """Return the way of people's own requests to the master."""
+    """Return the backend for users' own requests to the master."""
     return f"""\
 backend {API_BACKEND}
   http-reuse safe
@@ -237,7 +258,7 @@ backend {API_BACKEND}
 
 
 def hop(authz: Authz) -> str:
-    """Return the way to the master, which ends in a second whatever the master does."""
+    """Return the frontend and backend of authorization requests, which end within a second."""
     return f"""\
 # Lua asks the master here. Each request carries the token; other clients of this port have none.
 frontend tarn_ask

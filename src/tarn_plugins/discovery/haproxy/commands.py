@@ -4,7 +4,7 @@ import contextlib
 import signal
 import socket as sockets
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,37 +20,33 @@ from tarn.errors import (
     UnreachableError,
 )
 from tarn.follow import Agent, KerberosTickets, MasterSource, Trust
-from tarn.interfaces import ClientContext, Clock
-from tarn.zk import INSTANCES
-from tarn.zk.nodes import check_path
+from tarn.interfaces import ClientContext
+from tarn.zk.nodes import INSTANCES, check_path
 from tarn_plugins.discovery.haproxy.config_command import config
-from tarn_plugins.discovery.haproxy.demand import DemandProbe
 from tarn_plugins.discovery.haproxy.masters import (
     AtUrl,
     InZooKeeper,
     Token,
     kept_token,
     only_cluster,
+    tickets,
+    trust,
 )
-from tarn_plugins.discovery.haproxy.proofs import tickets, trust
-from tarn_plugins.discovery.haproxy.settings import check_name
-from tarn_plugins.discovery.haproxy.target import HaproxyTarget
+from tarn_plugins.discovery.haproxy.settings import HaproxyTarget, check_name
 
 if TYPE_CHECKING:
     from tarn.zk.session import ZooKeeperSession
-    from tarn_plugins.discovery.haproxy.master_server import MasterServer
-    from tarn_plugins.discovery.haproxy.servers import HAProxyServers
 
 __all__ = ["haproxy"]
 
-ANSWER_WITHIN_S = 2.0
+ANSWER_WITHIN_S = 2.0  # as for the commands in `servers`
+# haproxy.cfg has no such backend, or no placeholder servers: the user must change the configuration
 UNFIT = frozenset({"TARN-3305", "TARN-3308"})
-"""haproxy.cfg has no such backend, or no placeholder servers."""
 
 
 @attrs.frozen
 class _MasterAddress:
-    """How the master is found."""
+    """The options that say where the master is."""
 
     cluster: str | None
     url: str | None
@@ -58,9 +54,9 @@ class _MasterAddress:
     ensemble: str | None
     path: str
     tickets: KerberosTickets | None
-    """With a keytab; None: an api token proves who asks, or the user's own ticket."""
+    """Tickets by a keytab; None: the api token, or the user's own ticket."""
     trust: Trust | None
-    """Files that were named; None: what is kept with the cluster, or the system's authorities."""
+    """Files given as options; None: those kept with the cluster, or the system's authorities."""
 
 
 def _name(_ctx: click.Context, _parameter: click.Parameter, value: str | None) -> str:
@@ -187,7 +183,10 @@ def haproxy(ctx: click.Context, /, socket: Path | None, name: str, **options: An
             target = HaproxyTarget(socket, **backends, fleet=source.name)
         except ValueError as error:
             raise ConfigError(str(error)) from error
-        with _asking(source, target, context, wanted=options["authz"]) as noted:
+        with (
+            _asking(source, target, context, wanted=options["authz"]) as noted,
+            _answering(source, target, context),
+        ):
             _follow(noted, target, name, context)
 
 
@@ -195,7 +194,7 @@ haproxy.add_command(config)
 
 
 def _given(ctx: click.Context) -> dict[str, Any]:
-    """Return what was said before ``config`` and means the same to it."""
+    # the options before the verb `config` that mean the same to it are its defaults
     same = {field: field for field in ("cluster", "socket", "backend", "grpc_backend", "authz")}
     return {
         field: ctx.params[option]
@@ -204,27 +203,20 @@ def _given(ctx: click.Context) -> dict[str, Any]:
     }
 
 
-def _token(where: _MasterAddress, context: ClientContext) -> Token | None:
-    """Return who reads the api token; with a keytab there is none to read."""
-    if where.tickets is not None:
-        return _none
-    return kept_token(where.token_file, context.environ, variable=bool(where.url or where.ensemble))
-
-
-def _none() -> None:
-    """There is no api token."""
-
-
 @contextlib.contextmanager
 def _source(
     ctx: click.Context, where: _MasterAddress, context: ClientContext
 ) -> Iterator[MasterSource]:
-    """Yield who finds the master."""
-    token = _token(where, context)
+    """Yield the source that finds the master."""
+    named = bool(where.url or where.ensemble)
+    token: Token | None
     if where.tickets is not None:
         where.tickets.check()
+        token = lambda: None  # noqa: E731 (the ticket takes the place of a token)
+    else:
+        token = kept_token(where.token_file, context.environ, variable=named)
     if where.trust is not None:
-        where.trust.context()  # what is wrong with its files is said now
+        where.trust.context()  # reports what is wrong with its files before anything starts
     proof = where.tickets, where.trust
     if where.ensemble:
         check_path(where.path)
@@ -236,7 +228,11 @@ def _source(
         finally:
             session.close()
     elif where.url:
-        yield _at_url(AtUrl(where.url, where.cluster or "", token, *proof))
+        found = AtUrl(where.url, where.cluster or "", token, *proof)
+        if not found.cluster:  # follow the cluster that answers now, and no other one later
+            with found.open() as api:
+                found = attrs.evolve(found, cluster=api.cluster())
+        yield found
     else:
         yield ctx.meta["tarn.find"](where.cluster, token, *proof)
 
@@ -253,32 +249,51 @@ def _session(ensemble: str) -> "ZooKeeperSession":
     return ZooKeeperSession(ensemble)
 
 
-def _at_url(source: AtUrl) -> AtUrl:
-    """Return *source*; where no cluster is named, with the one that answers now."""
-    if not source.cluster:
-        with source.open() as api:
-            source = attrs.evolve(source, cluster=api.cluster())
-    return source
-
-
 @contextlib.contextmanager
 def _asking(
     source: MasterSource, target: HaproxyTarget, context: ClientContext, *, wanted: bool
 ) -> Iterator[MasterSource]:
-    """Yield *source*; where *wanted*, HAProxy asks the master wherever *source* finds it."""
+    """Yield *source*; if *wanted*, HAProxy's authorization requests follow the master."""
     if not wanted:
         yield source
         return
-    way = _way(target, context.clock)
-    from tarn_plugins.discovery.haproxy.master_server import NotingSource  # noqa: PLC0415 (needs an extra)
-
-    with _starting():
-        way.check()
-    way.start()
     try:
-        yield NotingSource(source, way.note)
+        from tarn_plugins.discovery.haproxy.master_server import (  # noqa: PLC0415
+            MasterServer,
+            NotingSource,
+        )
+        from tarn_plugins.discovery.haproxy.runtime_api import RuntimeApi  # noqa: PLC0415
+    except ImportError as error:
+        raise _lacks(error) from error
+    api = RuntimeApi(target.socket, ANSWER_WITHIN_S, "haproxy")
+    server = MasterServer(api, context.clock, _say)
+    with _starting():
+        server.check()
+    server.start()
+    try:
+        yield NotingSource(source, server.note)
     finally:
-        way.close()
+        server.close()
+
+
+@contextlib.contextmanager
+def _answering(
+    source: MasterSource, target: HaproxyTarget, context: ClientContext
+) -> Iterator[None]:
+    """Keep HAProxy's way to the master's answers for the whole fleet."""
+    try:
+        from tarn_plugins.discovery.haproxy.answers_keeper import AnswersKeeper  # noqa: PLC0415
+        from tarn_plugins.discovery.haproxy.runtime_api import RuntimeApi  # noqa: PLC0415
+    except ImportError as error:
+        raise _lacks(error) from error
+    api = RuntimeApi(target.socket, ANSWER_WITHIN_S, "haproxy")
+    keeper = AnswersKeeper(api, source, context.clock, _say)
+    keeper.look()  # so that these answers are there no later than the first instance
+    keeper.start()
+    try:
+        yield
+    finally:
+        keeper.close()
 
 
 def _follow(source: MasterSource, target: HaproxyTarget, name: str, context: ClientContext) -> None:
@@ -287,10 +302,17 @@ def _follow(source: MasterSource, target: HaproxyTarget, name: str, context: Cli
     Raises:
         UnreachableError: HAProxy cannot be reached, or cannot be driven.
         ConfigError: It has no such backend, or not enough placeholder servers.
-        TarnError: There is no master, or it lets nobody in.
+        TarnError: There is no master, or it denies access.
     """
+    try:  # not at the top: `config` works without haproxyadmin
+        from tarn_plugins.discovery.haproxy.servers import (  # noqa: PLC0415
+            DemandProbe,
+            HAProxyServers,
+        )
+    except ImportError as error:
+        raise _lacks(error) from error
     news, stop = threading.Event(), threading.Event()
-    servers = _servers(target, context.clock, news.set, name)
+    servers = HAProxyServers(target, context.clock, news.set, name)
     try:
         agent = Agent(
             source,
@@ -299,6 +321,7 @@ def _follow(source: MasterSource, target: HaproxyTarget, name: str, context: Cli
             context.clock,
             news=news,
             demand=DemandProbe(servers.statistics, context.clock),
+            affinity=servers.follow,
             say=_say,
         )
         with _starting():
@@ -309,15 +332,6 @@ def _follow(source: MasterSource, target: HaproxyTarget, name: str, context: Cli
         servers.close(withdraw=False)
 
 
-def _way(target: HaproxyTarget, clock: Clock) -> "MasterServer":
-    try:
-        from tarn_plugins.discovery.haproxy.master_server import MasterServer  # noqa: PLC0415
-        from tarn_plugins.discovery.haproxy.runtime_api import RuntimeApi  # noqa: PLC0415
-    except ImportError as error:
-        raise _lacks(error) from error
-    return MasterServer(RuntimeApi(target.socket, ANSWER_WITHIN_S, "haproxy"), clock, _say)
-
-
 def _lacks(error: ImportError) -> ProviderMissingError:
     return ProviderMissingError(
         "discovery_haproxy",
@@ -326,25 +340,25 @@ def _lacks(error: ImportError) -> ProviderMissingError:
     )
 
 
-def _servers(
-    target: HaproxyTarget, clock: Clock, wake: Callable[[], None], name: str
-) -> "HAProxyServers":
-    try:
-        # not above: `config` works without haproxyadmin
-        from tarn_plugins.discovery.haproxy.servers import HAProxyServers  # noqa: PLC0415
-    except ImportError as error:
-        raise _lacks(error) from error
-    return HAProxyServers(target, clock, wake, name)
-
-
 @contextlib.contextmanager
 def _starting() -> Iterator[None]:
-    """Give what cannot be reached before anything was done the exit code that says so."""
+    """Raise the errors of a start with their own exit codes and next steps."""
     try:
         yield
     except NotAuthorizedError as error:
+        step = error.next_step
+        if error.principal == "anonymous" and not error.negotiates:
+            step = (
+                "The api token is missing or wrong: give it with --token-file, or with --url or "
+                "--zookeeper in TARN_TOKEN; `tarn up` shows which file holds it. If the master "
+                "takes Kerberos, authenticate with --keytab."
+            )
         raise NotAuthorizedError(
-            error.principal, error.action, error.model, next_step=_let_in(error)
+            error.principal,
+            error.action,
+            error.model,
+            next_step=step,
+            negotiates=error.negotiates,
         ) from error
     except DiscoveryError as error:
         kind = ConfigError if error.code in UNFIT else UnreachableError
@@ -357,31 +371,17 @@ def _starting() -> Iterator[None]:
         ) from error
 
 
-def _let_in(error: NotAuthorizedError) -> str:
-    """Return what a person can do about a master that let this agent not in."""
-    if error.principal != "anonymous" or "Kerberos" in error.next_step:
-        return error.next_step
-    return (
-        "The api token is missing or wrong: give it with --token-file, or with --url or "
-        "--zookeeper in TARN_TOKEN; `tarn up` shows which file holds it. If the master takes "
-        "Kerberos, authenticate with --keytab."
-    )
-
-
 def _say(line: str) -> None:
-    """Say *line*; whoever read it may have left, and the work goes on."""
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError):  # the reader may have left; the agent goes on
         click.echo(line, err=True)
 
 
 @contextlib.contextmanager
 def _ended_by_signals(stop: threading.Event) -> Iterator[None]:
-    """Set *stop* at SIGTERM and SIGINT.
+    """Set *stop* at SIGTERM and SIGINT; the main thread must not wait for *stop*."""
 
-    No thread may wait for it: a handler runs on the main thread in the midst of anything, and an
-    event that this thread waits for may be locked by itself.
-    """
-
+    # The handler interrupts the main thread anywhere, also inside `stop.wait`, which holds the lock
+    # that `stop.set` needs.
     def end(_number: int, _frame: object) -> None:
         stop.set()
 

@@ -11,19 +11,25 @@ from click.core import ParameterSource
 from tarn.errors import ConfigError
 from tarn_plugins.discovery.haproxy.authz import LUA, Authz, lua_text
 from tarn_plugins.discovery.haproxy.configuration import LOGS, HaproxyCfgSettings, render
+from tarn_plugins.discovery.haproxy.keyed_routing import DOOR_LUA, KeyedRouting, door_text
 
 __all__ = ["config"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 _PLAIN = HaproxyCfgSettings()
 _GUARDED = Authz(lua=f"/etc/haproxy/{LUA}")
+_KEYED = KeyedRouting(door_lua=f"/etc/haproxy/{DOOR_LUA}")
 CFG = "haproxy.cfg"
 
 
 def _option(
-    field: str, help_: str, *names: str, of: HaproxyCfgSettings | Authz = _PLAIN, **more: Any
+    field: str,
+    help_: str,
+    *names: str,
+    of: HaproxyCfgSettings | Authz | KeyedRouting = _PLAIN,
+    **more: Any,
 ) -> Callable[[F], F]:
-    """Return the option of one field: its default is the field's."""
+    """Return the option for *field*, whose default is that of *of*."""
     names = names or (f"--{field.replace('_', '-')}",)
     default = getattr(of, field)
     how = {"default": default, "show_default": default not in ("", ()), "help": help_, **more}
@@ -46,6 +52,11 @@ def _option(
 @_option("log", "Where to send the log.", type=click.Choice(LOGS))
 @_option("user", "Account that HAProxy runs as; '': the user who starts it.", metavar="NAME")
 @_option("group", "Group that may use the socket; '': none.", metavar="NAME")
+@_option(
+    "answers",
+    "Let the master answer statistics, the index, loads and settings for the whole fleet.",
+    "--answers/--no-answers",
+)
 @click.option("--authz", is_flag=True, help="Ask the master to authorize each request.")
 @_option(
     "knox",
@@ -76,7 +87,7 @@ def _option(
 )
 @_option(
     "master_ca",
-    "With --authz: PEM file with the authority of the master's certificate.",
+    "PEM file with the authority of the master's certificate, if it has one.",
     of=_GUARDED,
     metavar="FILE",
 )
@@ -102,12 +113,41 @@ def _option(
     show_default=False,
     metavar="FILE",
 )
+@_option(
+    "hold_s",
+    "How long a request waits while there is no instance; 0: not at all.",
+    "--hold",
+    of=_KEYED,
+    metavar="SECONDS",
+)
+@_option("hold_most", "How many requests may wait at once.", of=_KEYED)
+@_option(
+    "imbalance",
+    "Most load of an instance, in percent of the mean, where `affinity` bounds it; 0: no bound. "
+    "Adds a backend.",
+    of=_KEYED,
+    metavar="PERCENT",
+)
+@_option(
+    "peers_port",
+    "Port at 127.0.0.1 by which a reloaded HAProxy learns which instance has which sequence; 0: "
+    "it does not.",
+    of=_KEYED,
+)
+@_option(
+    "door_lua",
+    f"Where {DOOR_LUA} will be. [default: next to {CFG}; on standard output: left out]",
+    of=_KEYED,
+    show_default=False,
+    metavar="FILE",
+)
 @click.option(
     "-o",
     "--output",
     "output",
     type=click.Path(path_type=Path),
-    help="File to write; with --authz a directory, for two files. [default: standard output]",
+    help=f"Directory for {CFG} and its Lua programs, or the file to write, with those next to it. "
+    "[default: standard output, without affinity and without waiting]",
 )
 @click.pass_context
 def config(ctx: click.Context, /, *, output: Path | None, authz: bool, **fields: Any) -> None:
@@ -116,38 +156,101 @@ def config(ctx: click.Context, /, *, output: Path | None, authz: bool, **fields:
     HTTP and gRPC in front of the fleet, with timeouts fit for inference. A comment gives the reason
     for each choice. The servers come from `tarn lb haproxy`, which runs next to HAProxy.
 
+    With --output requests that belong together, such as those of a sequence, reach the same
+    instance, and requests wait while there is none: a Lua program, written next to the file, does
+    both.
+
     With --authz a request passes only if the master says that its user may use the model.
     HAProxy then reads TARN_PROXY_TOKEN, and with --knox TARN_KNOX_GATE, from its environment.
     """
-    given = {name for name in fields if _is_given(ctx, name)}
+    unasked = {None, ParameterSource.DEFAULT}
+    given = {name for name in fields if ctx.get_parameter_source(name) not in unasked}
     plain = {field.name for field in attrs.fields(HaproxyCfgSettings)}
     values = {name: value for name, value in fields.items() if name in plain}
-    if not authz:
+    target = _Target.of(output, authz=authz)
+    keyed = {field.name: fields[field.name] for field in attrs.fields(KeyedRouting)}
+    if target is not None or "door_lua" in given:
+        if "door_lua" not in given and target is not None:
+            keyed["door_lua"] = str(target.folder / DOOR_LUA)
+        values["keyed"] = KeyedRouting(**keyed)
+    else:
+        _refuse_keyed(given & keyed.keys())
+    files = {DOOR_LUA: door_text()}
+    if authz:
+        values["authz"] = _authz(given, fields, target)
+        files[LUA] = lua_text()
+        if "grpc_port" not in given:
+            values["grpc_port"] = 0  # gRPC cannot be authorized by model, so it must be asked for
+    else:
         _refuse_guarded(given)
-        _write(output, {"": render(HaproxyCfgSettings(**values))})
-        return
-    if output is None:
+    text = render(HaproxyCfgSettings(**values))
+    if target is None:
+        click.echo(text, nl=False)
+    else:
+        target.write(text, files)
+
+
+@attrs.frozen
+class _Target:
+    """Where the files are written."""
+
+    folder: Path
+    name: str = CFG
+    is_new: bool = True
+    """Whether the folder may be made."""
+
+    @classmethod
+    def of(cls, output: Path | None, *, authz: bool) -> "_Target | None":
+        """Return the place that *output* names: a file if it has a suffix, else a directory."""
+        if output is None:
+            return None
+        if not authz and output.suffix and not output.is_dir():
+            return cls(output.absolute().parent, output.name, is_new=False)
+        return cls(output.absolute())
+
+    def write(self, text: str, files: Mapping[str, str]) -> None:
+        """Write the configuration *text*, and *files* next to it."""
+        try:
+            if self.is_new:
+                self.folder.mkdir(parents=True, exist_ok=True)
+            for name, content in ({self.name: text} | dict(files)).items():
+                (self.folder / name).write_text(content, "utf-8")
+                click.echo(self.folder / name)
+        except OSError as error:
+            raise ConfigError(
+                f"the file cannot be written: {error.strerror}",
+                where=str(self.folder / self.name),
+                next_step="Name a file in a folder that you may write to: -o FILE; with --authz a "
+                "directory",
+            ) from error
+
+
+def _authz(given: set[str], fields: Mapping[str, Any], target: _Target | None) -> Authz:
+    if target is None:
         raise ConfigError(
-            f"--authz writes two files, {CFG} and {LUA}, and needs a directory for them",
+            f"--authz writes {CFG}, {LUA} and {DOOR_LUA}, and needs a directory for them",
             where="--output",
             next_step="Name a directory: --authz --output /etc/haproxy",
         )
-    if "grpc_port" not in given:
-        values["grpc_port"] = 0  # no door that cannot keep models apart, unless it is asked for
     guarded = {field.name: fields[field.name] for field in attrs.fields(Authz)}
     if "lua" not in given:
-        guarded["lua"] = str(output.absolute() / LUA)
-    text = render(HaproxyCfgSettings(**values, authz=Authz(**guarded)))
-    _write(output, {CFG: text, LUA: lua_text()})
+        guarded["lua"] = str(target.folder / LUA)
+    return Authz(**guarded)
 
 
-def _is_given(ctx: click.Context, name: str) -> bool:
-    return ctx.get_parameter_source(name) not in {None, ParameterSource.DEFAULT}
+def _refuse_keyed(given: set[str]) -> None:
+    if given:
+        raise ConfigError(
+            f"{', '.join(sorted(given))} on standard output, where a Lua program cannot be written",
+            where="tarn lb haproxy config",
+            next_step=f"Name a directory, --output /etc/haproxy, or say with --door-lua FILE where "
+            f"{DOOR_LUA} is.",
+        )
 
 
 def _refuse_guarded(given: set[str]) -> None:
-    """Refuse what would be believed to guard something, and guards nothing."""
-    alone = sorted(given & {field.name for field in attrs.fields(Authz)})
+    # Ignored, such an option would seem to guard the fleet, which stays open to everybody.
+    alone = sorted(given & {field.name for field in attrs.fields(Authz)} - {"master_ca"})
     if alone:
         raise ConfigError(
             f"{', '.join(alone)} without --authz",
@@ -155,25 +258,3 @@ def _refuse_guarded(given: set[str]) -> None:
             right="Without --authz everybody who reaches HAProxy may use every model.",
             next_step="Add --authz, or leave it out.",
         )
-
-
-def _write(output: Path | None, files: Mapping[str, str]) -> None:
-    """Write *files*, by their names below *output*; the name '' is *output* itself."""
-    if output is None:
-        click.echo("".join(files.values()), nl=False)
-        return
-    try:
-        for name, text in files.items():
-            if not name:
-                output.write_text(text, "utf-8")
-                continue
-            output.mkdir(parents=True, exist_ok=True)
-            (output / name).write_text(text, "utf-8")
-            click.echo(output / name)
-    except OSError as error:
-        raise ConfigError(
-            f"the file cannot be written: {error.strerror}",
-            where=str(output),
-            next_step="Name a file in a folder that you may write to: -o FILE; with --authz a "
-            "directory",
-        ) from error

@@ -1,8 +1,7 @@
-"""A complete ``haproxy.cfg`` for a fleet, from a few values. Pure.
+"""Render a complete ``haproxy.cfg`` for a fleet from a few values. Pure."""
 
-Facts are of HAProxy 2.6, the oldest that has everything used here. A value that HAProxy could read
-as anything but one word is refused when `HaproxyCfgSettings` is made, so nothing is ever quoted.
-"""
+# The facts are of HAProxy 2.6, the oldest that has everything used here. `HaproxyCfgSettings`
+# refuses a value that HAProxy would not read as a single word, so nothing is ever quoted.
 
 import ipaddress
 import re
@@ -11,8 +10,10 @@ from typing import Any
 
 import attrs
 
-from tarn.domain.address import host_port
+from tarn.domain.endpoint import host_port
 from tarn.errors import ConfigError
+from tarn_plugins.discovery.haproxy import answers_door
+from tarn_plugins.discovery.haproxy.affinity_text import HELD_TABLE, KEY_TABLE
 from tarn_plugins.discovery.haproxy.authz import (
     API_BACKEND,
     MASTER_BACKEND,
@@ -24,25 +25,34 @@ from tarn_plugins.discovery.haproxy.authz import (
     identity,
     rules,
 )
+from tarn_plugins.discovery.haproxy.keyed_routing import (
+    KeyedRouting,
+    begin_line,
+    bounded_backend,
+    key_lines,
+    keyed_backend,
+)
 
 __all__ = ["LOGS", "HaproxyCfgSettings", "render"]
 
 LOGS = ("stdout", "syslog")
-"""Where a log can go: what started HAProxy (systemd's journal, a container's log), or /dev/log."""
+"""Where the log goes: to standard output (systemd's journal, a container's log), or /dev/log."""
+STREAMS = 1000
+"""Calls and streams that one connection of a gRPC client may have at once; Triton has no limit."""
 RETRY_AFTER_S = 2
-"""What a client is told that came when no instance was free."""
+"""The Retry-After for a client whose request found no free instance."""
 
 _CLUSTER = re.compile(r"[a-z0-9-]{0,40}")
 _WORD = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
 _ACCOUNT = re.compile(r"|[a-z_][a-z0-9_-]{0,31}")
 _PATH = re.compile(r"/[A-Za-z0-9_./@+=-]{1,1023}")
+# A Unix socket's path has at most 107 bytes, and HAProxy appends ".<pid>.tmp" while it binds.
 _LONGEST_SOCKET = 80
-"""A Unix socket's path has at most 107 bytes, and HAProxy binds it with ``.<pid>.tmp`` behind."""
 _OURS = frozenset(
     {"triton_http", "triton_grpc", "triton_certificate", "haproxy_stats", "tarn_ask"}
-    | {MASTER_BACKEND, API_BACKEND}
+    | {MASTER_BACKEND, API_BACKEND, KEY_TABLE, HELD_TABLE}
+    | {answers_door.ANSWERS_BACKEND, answers_door.GRPC_ANSWERS_BACKEND}
 )
-"""Names that are taken, most by the frontends."""
 
 _Check = Callable[[Any, "attrs.Attribute[Any]", Any], None]
 
@@ -95,25 +105,25 @@ def _socket(settings: Any, field: "attrs.Attribute[Any]", value: Any) -> None:
 
 @attrs.frozen(kw_only=True)
 class HaproxyCfgSettings:
-    """What a rendered ``haproxy.cfg`` differs in.
+    """The values of a rendered ``haproxy.cfg``.
 
     Raises:
-        ConfigError: a value would not be one word in the file, or two names meet.
+        ConfigError: A value would not be a single word in the file, or two names are equal.
     """
 
     cluster: str = attrs.field(
         default="", validator=_text(_CLUSTER, "Use lower-case letters, digits and '-'.")
     )
-    """Named in comments only; '' where the file is for any."""
+    """The cluster's name, for comments; '' if the file serves any cluster."""
     address: str = attrs.field(default="*", validator=_address)
-    """Where both doors listen; ``*``: at every IPv4 address."""
+    """Address where HAProxy listens for HTTP and gRPC; ``*``: every IPv4 address."""
     http_port: int = attrs.field(default=8080, validator=_number(1, 65535))
     grpc_port: int = attrs.field(default=8081, validator=_number(0, 65535))
-    """0: no door for gRPC."""
+    """0: no frontend for gRPC."""
     stats_port: int = attrs.field(default=8404, validator=_number(0, 65535))
     """HAProxy's page of numbers, at 127.0.0.1 only; 0: none."""
     socket: str = attrs.field(default="/var/run/haproxy.sock", validator=_socket)
-    """The Runtime API: who can write to it can send the traffic anywhere."""
+    """The Runtime API's socket: who may write to it can send the traffic anywhere."""
     backend: str = attrs.field(default="triton_backend", validator=_name)
     grpc_backend: str = attrs.field(default="triton_grpc_backend", validator=_name)
     slots: int = attrs.field(default=0, validator=_number(0, 10_000))
@@ -121,24 +131,33 @@ class HaproxyCfgSettings:
     slot_prefix: str = attrs.field(default="triton-", validator=_name)
     """Slots are ``<prefix>1``, ``<prefix>2``, and so on."""
     certificate: str = attrs.field(default="", validator=_optional_path)
-    """PEM file with chain and key for both doors; '': clear text."""
+    """PEM file with chain and key for HTTP and gRPC; '': no TLS."""
     longest_s: int = attrs.field(default=600, validator=_number(1, 86_400))
     """Seconds that an inference may take until its first byte, and between two bytes."""
     log: str = attrs.field(default="stdout", validator=_text(re.compile("|".join(LOGS)), str(LOGS)))
     user: str = attrs.field(
         default="haproxy", validator=_text(_ACCOUNT, "Use the name of an account, or ''.")
     )
-    """Who HAProxy becomes after it was started by root; '': it stays who it is."""
+    """The account that HAProxy changes to when root starts it; '': it does not change."""
     group: str = attrs.field(
         default="haproxy", validator=_text(_ACCOUNT, "Use the name of a group, or ''.")
     )
-    """Who may use the socket, besides *user*."""
+    """The group that may use the socket, besides *user*."""
+    answers: bool = True
+    """Whether the master answers Triton's management requests for the whole fleet."""
+    master_ca: str = attrs.field(default="", validator=_optional_path)
+    """PEM file with the authority of the master's certificate; '': the master has no TLS."""
     authz: Authz | None = None
-    """How requests are authorized; None: whoever reaches HAProxy may use every model."""
+    """How requests are authorized; None: everybody who reaches HAProxy may use every model."""
+    keyed: KeyedRouting | None = None
+    """How requests that belong together find their instance, and how requests wait while there is
+    none; None: every request goes to any instance, and none waits."""
 
     def __attrs_post_init__(self) -> None:
-        """Refuse what no field alone can know."""
+        """Refuse values that contradict each other."""
         names = [self.backend, *([self.grpc_backend] if self.grpc_port else [])]
+        if self.keyed is not None:
+            names += [one for name in names for one in self.keyed.backends_of(name, "http")]
         if len({*names, *_OURS}) < len(names) + len(_OURS):
             taken = ", ".join(sorted(_OURS))
             raise ConfigError(
@@ -155,6 +174,8 @@ class HaproxyCfgSettings:
         if self.authz is not None:
             ports += [self.authz.ask_port]
             ports += [self.authz.certificate_port] if self.authz.client_ca else []
+        if self.keyed is not None and self.keyed.peers_port:
+            ports += [self.keyed.peers_port]
         if len(set(ports)) < len(ports):
             raise ConfigError(
                 f"a port is used twice: {', '.join(map(str, ports))}",
@@ -164,7 +185,7 @@ class HaproxyCfgSettings:
             )
 
     def _check_doors(self, authz: Authz) -> None:
-        """Refuse a door whose clients cannot prove who they are, or what is asked for."""
+        """Refuse a frontend that cannot tell its users, or its models, apart."""
         if self.grpc_port and not authz.grpc_all_models:
             raise ConfigError(
                 "a frontend for gRPC cannot tell models apart: the model's name is in the "
@@ -184,7 +205,7 @@ class HaproxyCfgSettings:
 
     @property
     def agent(self) -> str:
-        """The command that keeps the servers of this file in step with the fleet."""
+        """The command that starts the agent for this file."""
         words = ["tarn lb haproxy", *(["-c", self.cluster] if self.cluster else [])]
         words += ["--socket", self.socket]
         if self.backend != "triton_backend":
@@ -204,14 +225,33 @@ def render(settings: HaproxyCfgSettings) -> str:
     authz = settings.authz
     if authz is not None and authz.client_ca:
         bind = _bind(settings, authz.certificate_port, "h2,http/1.1", "")
-        sections.append(certificate_frontend(authz, bind, settings.backend))
+        before, after = _routing(settings, "http", settings.backend)
+        answers = answers_door.http_rules(authz) if settings.answers else []
+        after = [*answers, *after]
+        sections.append(certificate_frontend(authz, bind, settings.backend, before, after))
     if settings.grpc_port:
         sections.append(_grpc(settings))
+    if settings.keyed is not None:
+        sections.append(settings.keyed.tables)
     if authz is not None:
         sections += [hop(authz), *([api(authz)] if authz.api else [])]
+    if settings.answers:
+        sections.append(_answers(settings))
     if settings.stats_port:
         sections.append(_stats(settings))
-    return "\n\n".join(sections) + "\n"
+    return "\n\n".join(map(_routes_last, sections)) + "\n"
+
+
+def _routes_last(section: str) -> str:
+    """Return *section* with ``use_backend`` behind all other rules, the order in which they count.
+
+    HAProxy warns of another order.
+    """
+    lines = section.split("\n")
+    routes = [line for line in lines if line.startswith("  use_backend ")]
+    others = [line for line in lines if line not in routes]
+    at = next((n for n, line in enumerate(others) if line.startswith("  default_backend ")), None)
+    return section if at is None else "\n".join([*others[:at], *routes, *others[at:]])
 
 
 def _head(settings: HaproxyCfgSettings) -> str:
@@ -237,14 +277,24 @@ def _global(settings: HaproxyCfgSettings) -> str:
         "  # nbthread: all cores, by HAProxy itself. maxconn: what `ulimit -n` allows, by HAProxy",
         "  # itself; a connection takes two descriptors (systemd: LimitNOFILE=)",
     ]
+    if settings.grpc_port:
+        lines += [
+            "  # a client's connection may carry so many calls and streams at once. HAProxy's",
+            "  # number is 100: the next call would wait until a stream ends, and nothing says so",
+            f"  tune.h2.max-concurrent-streams {STREAMS}",
+        ]
     if settings.user:
         lines.append(f"  user {settings.user}")
     if settings.group:
         lines.append(f"  group {settings.group}")
     if settings.certificate:
         lines.append("  ssl-default-bind-options ssl-min-ver TLSv1.2")
+    if settings.authz is not None or settings.keyed is not None:
+        lines += _LUA
     if settings.authz is not None:
-        lines += global_lines(settings.authz)
+        lines += global_lines(settings.authz, answers=settings.answers)
+    if settings.keyed is not None:
+        lines += settings.keyed.global_lines(alone=settings.authz is None)
     return "\n".join(lines)
 
 
@@ -299,6 +349,12 @@ def _bind(settings: HaproxyCfgSettings, port: int, alpn: str, clear: str) -> str
     return f"  bind {host_port(settings.address, port)} {how}".rstrip()
 
 
+_LUA = [
+    "  # how Lua sees true and false: a newer HAProxy asks for it, an older one cannot be told",
+    "  .if version_atleast(3.1)",
+    "  tune.lua.bool-sample-conversion normal",
+    "  .endif",
+]
 _HEALTH = """\
   option httpchk GET /v2/health/ready
   http-check expect status 200"""
@@ -311,23 +367,49 @@ def _slots(settings: HaproxyCfgSettings, protocol: str) -> list[str]:
     if not settings.slots:
         return ["  # servers are added by the agent"]
     place = f"127.0.0.1:1 weight 100 check{protocol} disabled"
+    named = settings.keyed is not None  # so that a place is the same server after each reload
     # not `server-template`: its servers lose check-proto, and are asked over h2 (seen in 2.6.12)
     return [
         "  # places for the agent to fill, with addresses and shares; as many as replicas.max",
         *(
-            f"  server {settings.slot_prefix}{number} {place}"
+            f"  server {settings.slot_prefix}{number} {place}{f' id {number}' if named else ''}"
             for number in range(1, settings.slots + 1)
         ),
     ]
 
 
+def _routing(
+    settings: HaproxyCfgSettings, protocol: str, backend: str
+) -> tuple[list[str], list[str]]:
+    """Return the first lines of a frontend, and those behind the ones that authorize."""
+    if settings.keyed is None:
+        return [], []
+    return [begin_line(protocol)], key_lines(protocol, backend, settings.keyed)
+
+
+def _keyed(settings: HaproxyCfgSettings, backend: str, protocol: str, *more: str) -> list[str]:
+    keyed = settings.keyed
+    if keyed is None:
+        return []
+    slots = _slots(settings, protocol)
+    _, *bounded = keyed.backends_of(backend, "grpc" if protocol else "http")
+    found = ["", keyed_backend(backend, _HEALTH, slots, more)]
+    for name in bounded:
+        found += ["", bounded_backend(name, keyed.imbalance, _HEALTH, slots)]
+    return found
+
+
 def _http(settings: HaproxyCfgSettings) -> str:
     authz = settings.authz
+    before, after = _routing(settings, "http", settings.backend)
     return "\n".join(
         [
             "frontend triton_http",
             _bind(settings, settings.http_port, "h2,http/1.1", ""),
+            *before,
             *([_DOOR] if authz is None else [*identity(authz), *rules("http", authz)]),
+            *(answers_door.http_rules(authz) if settings.answers else []),
+            *after,
             f"  default_backend {settings.backend}",
             "",
             f"backend {settings.backend}",
@@ -335,12 +417,15 @@ def _http(settings: HaproxyCfgSettings) -> str:
             "  balance leastconn",
             _HEALTH,
             *_slots(settings, ""),
+            *_keyed(settings, settings.backend, ""),
         ]
     )
 
 
 def _grpc(settings: HaproxyCfgSettings) -> str:
     authz = settings.authz
+    before, after = _routing(settings, "grpc", settings.grpc_backend)
+    protocol = " port 1 check-proto h1 proto h2"
     signed = f" ca-file {authz.client_ca} verify required" if authz is not None else ""
     return "\n".join(
         [
@@ -349,7 +434,10 @@ def _grpc(settings: HaproxyCfgSettings) -> str:
             _bind(settings, settings.grpc_port, "h2", "proto h2") + signed,
             "  # a stream may rest; a call has its own deadline",
             "  timeout client 1h",
+            *before,
             *([_DOOR] if authz is None else rules("grpc", authz)),
+            *(answers_door.grpc_rules(authz) if settings.answers else []),
+            *after,
             f"  default_backend {settings.grpc_backend}",
             "",
             f"backend {settings.grpc_backend}",
@@ -358,9 +446,16 @@ def _grpc(settings: HaproxyCfgSettings) -> str:
             "  timeout server 1h",
             "  # whether it is ready is asked over HTTP, at the port for HTTP",
             _HEALTH,
-            *_slots(settings, " port 1 check-proto h1 proto h2"),
+            *_slots(settings, protocol),
+            *_keyed(settings, settings.grpc_backend, protocol, "  timeout server 1h"),
         ]
     )
+
+
+def _answers(settings: HaproxyCfgSettings) -> str:
+    authz = settings.authz
+    ca = settings.master_ca if authz is None else authz.master_ca
+    return answers_door.backends(settings.longest_s, ca, grpc=settings.grpc_port > 0)
 
 
 def _stats(settings: HaproxyCfgSettings) -> str:

@@ -1,8 +1,8 @@
-"""Host names to addresses: HAProxy's Runtime API takes addresses only, so we look them up.
+"""Look up host names, because HAProxy's Runtime API takes addresses only.
 
-A look-up may hang for many seconds, so it runs on a thread of its own, and whoever asks waits for
-no longer than it says. Answers are kept; an old one is used while it is looked up again, and while
-the name service is away. Of several addresses the one that was given before is given again.
+A look-up may hang for many seconds, so it runs on a thread of its own, and the caller says how long
+to wait. The cache keeps each answer, and returns the old one while it is looked up again and while
+the name service is away. If a host has several addresses, it keeps returning the same one.
 """
 
 import ipaddress
@@ -14,22 +14,20 @@ from collections.abc import Callable, Iterable, Mapping
 import attrs
 
 from tarn.interfaces import Clock
-from tarn_plugins.discovery.haproxy.stats_parser import normalized
+from tarn_plugins.discovery.haproxy.runtime_messages import normalized
 
 __all__ = ["HostResolver", "ResolvedHosts", "addresses_of"]
 
-_FRESH_S = 30.0
-"""For which an answer is not asked again."""
-_FAILED_S = 1.0
-"""The same, for a name that has no address."""
-_WORKERS = 8
+_FRESH_S = 30.0  # an answer is not looked up again before
+_FAILED_S = 1.0  # the same for a host without an address: it may appear at any moment
+_WORKERS = 8  # look-ups at once: one host whose name server hangs must not delay the others
 
 
 def addresses_of(host: str) -> tuple[str, ...]:
-    """Ask the system; IPv4 first. On a thread that may hang.
+    """Return the system's addresses of *host*, IPv4 first; may hang.
 
     Raises:
-        OSError: There is no such host, or the name service does not answer.
+        OSError: The host does not exist, or the name service does not answer.
     """
     found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     found.sort(key=lambda one: one[0] != socket.AF_INET)
@@ -38,11 +36,11 @@ def addresses_of(host: str) -> tuple[str, ...]:
 
 @attrs.frozen
 class ResolvedHosts:
-    """The answer for many hosts at once."""
+    """The addresses of several hosts."""
 
     addresses: Mapping[str, str]
     missing: Mapping[str, str]
-    """Host to why it has no address."""
+    """Host to the reason why it has no address."""
 
 
 @attrs.frozen
@@ -53,9 +51,9 @@ class _Answer:
 
 
 class HostResolver:
-    """A cache of addresses. Any thread.
+    """A cache of addresses. Any thread may use it.
 
-    Its threads, at most eight, end by themselves when nothing is left to look up.
+    Its threads, at most eight, end when nothing is left to look up.
     """
 
     def __init__(
@@ -71,7 +69,7 @@ class HostResolver:
         self._workers = 0
 
     def find(self, hosts: Iterable[str], within_s: float) -> ResolvedHosts:
-        """Return the address of each host; one that is not known in *within_s* is missing."""
+        """Return the address of each host; a host not known within *within_s* is missing."""
         names = set(hosts)
         addresses = {host: normalized(host) for host in names if _is_address(host)}
         with self._changed:
@@ -81,17 +79,13 @@ class HostResolver:
             missing = {}
             for host in names - addresses.keys():
                 answer = self._known.get(host, _Answer((), 0.0, f"no answer in {within_s:g} s"))
-                if answer.addresses:
-                    addresses[host] = self._same_again(host, answer.addresses)
-                else:
+                if not answer.addresses:
                     missing[host] = answer.why
+                    continue
+                before = self._given.get(host)  # another address would move the server
+                self._given[host] = before if before in answer.addresses else answer.addresses[0]
+                addresses[host] = self._given[host]
         return ResolvedHosts(addresses, missing)
-
-    def _same_again(self, host: str, addresses: tuple[str, ...]) -> str:
-        before = self._given.get(host)
-        given = before if before in addresses else addresses[0]
-        self._given[host] = given
-        return given
 
     def _want(self, host: str) -> None:
         known = self._known.get(host)

@@ -1,8 +1,9 @@
-"""HAProxy's way to the master, for its questions: one server, kept where the master is now.
+"""Keep HAProxy's server ``master`` at the address of the present master.
 
-The agent finds the master again after each loss; where it was found is told here, and a thread
-keeps the server of the backend ``tarn_master`` there: also after HAProxy was restarted or reloaded,
-which sets it back to what the file says. Without a master the server stays where it was.
+HAProxy sends its authorization requests to this server. The agent reports each place where it found
+the master, and a thread moves the server there. The thread also repeats that after a restart or
+reload of HAProxy, which resets the server to what the file says. While there is no master, the
+server stays where it was.
 """
 
 import contextlib
@@ -12,27 +13,32 @@ from urllib.parse import urlsplit
 
 import attrs
 
-from tarn.domain.address import host_port
+from tarn.domain.endpoint import host_port
 from tarn.errors import ConfigError, DiscoveryError
 from tarn.follow import MasterApi, MasterSource
 from tarn.interfaces import Clock
 from tarn_plugins.discovery.haproxy.authz import API_BACKEND, MASTER_BACKEND
 from tarn_plugins.discovery.haproxy.host_resolver import HostResolver
 from tarn_plugins.discovery.haproxy.runtime_api import RuntimeApi
-from tarn_plugins.discovery.haproxy.runtime_commands import ExpectedReply, RuntimeCommand, complaint
-from tarn_plugins.discovery.haproxy.stats_parser import BackendServer, servers_in
+from tarn_plugins.discovery.haproxy.runtime_messages import (
+    BackendServer,
+    ExpectedReply,
+    RuntimeCommand,
+    complaint,
+    servers_in,
+)
 
 __all__ = ["MasterServer", "NotingSource", "move_commands"]
 
-_LOOK_EVERY_S = 0.5
+_LOOK_EVERY_S = 0.5  # how long a HAProxy that was reloaded may ask at the wrong address
 _NAMES_WITHIN_S = 1.0
-_CLOSE_WITHIN_S = 3.0
+_CLOSE_WITHIN_S = 3.0  # as long as a look-up and a conversation with HAProxy take at most
 
 
 def move_commands(
     backend: str, shown: BackendServer, address: str, port: int
 ) -> tuple[RuntimeCommand, ...]:
-    """Return what brings the server *shown* to *address* and *port*, and lets it be asked."""
+    """Return the commands that move the server *shown* to the address and open it."""
     found, server = [], f"{backend}/{shown.name}"
     if (shown.address, shown.port) != (address, port):
         text = f"set server {server} addr {address} port {port}"
@@ -46,10 +52,10 @@ class MasterServer:
     """Keeps one HAProxy's server ``master`` at the present master. Any thread may call it.
 
     Args:
-        api: Of that HAProxy, for nobody else's use.
-        clock: For the age of look-ups of host names.
-        say: Gets a line for people at each change.
-        names: How host names become addresses.
+        api: The Runtime API of that HAProxy, which nothing else may use.
+        clock: Measures the age of look-ups of host names.
+        say: Called with a line for people at each change.
+        names: Looks up host names.
     """
 
     def __init__(
@@ -68,16 +74,16 @@ class MasterServer:
         self._thread = threading.Thread(target=self._run, name="tarn-haproxy-way", daemon=True)
 
     def check(self) -> None:
-        """Make sure that HAProxy has the server.
+        """Check that HAProxy has the server.
 
         Raises:
-            DiscoveryError: It does not answer.
+            DiscoveryError: HAProxy does not answer.
             ConfigError: Its file has no such server.
         """
         self._shown()
 
     def start(self) -> None:
-        """Begin to keep it."""
+        """Start the thread that keeps the server at the master."""
         self._thread.start()
 
     def close(self) -> None:
@@ -88,7 +94,7 @@ class MasterServer:
             self._thread.join(_CLOSE_WITHIN_S)
 
     def note(self, url: str) -> None:
-        """Take *url* for where the master is now."""
+        """Report that the master is at *url* now."""
         parts = urlsplit(url)
         port = parts.port or {"http": 80, "https": 443}.get(parts.scheme, 0)
         if parts.hostname and (parts.hostname, port) != (self._host, self._port):
@@ -96,7 +102,7 @@ class MasterServer:
             self._news.set()
 
     def keep(self) -> None:
-        """Bring the server to where the master is, if that is known.
+        """Move the server to the master, if the master's place is known.
 
         Raises:
             DiscoveryError: HAProxy does not answer, or refused a command; the host has no address.
@@ -110,7 +116,15 @@ class MasterServer:
             raise self._api.error(f"the master's host '{host}' has no address", code="TARN-3337")
         servers = self._shown()
         if any(one.tls != self._tls for one in servers.values()):
-            raise self._mismatch()
+            speaks = (
+                "HTTPS, but HAProxy asks in clear text" if self._tls else "clear text, not HTTPS"
+            )
+            right = "with --master-ca FILE" if self._tls else "without --master-ca"
+            raise self._api.error(
+                f"the master speaks {speaks}",
+                next_step=f"Render haproxy.cfg {right}: `tarn lb haproxy config --authz`.",
+                code="TARN-3337",
+            )
         wanted = [
             order
             for backend, shown in servers.items()
@@ -122,22 +136,13 @@ class MasterServer:
         if wanted:
             self._tell(f"HAProxy asks the master at {host_port(host, port)}")
 
-    def _mismatch(self) -> DiscoveryError:
-        speaks = "HTTPS, but HAProxy asks in clear text" if self._tls else "clear text, not HTTPS"
-        right = "with --master-ca FILE" if self._tls else "without --master-ca"
-        return self._api.error(
-            f"the master speaks {speaks}",
-            next_step=f"Render haproxy.cfg {right}: `tarn lb haproxy config --authz`.",
-            code="TARN-3337",
-        )
-
     def _shown(self) -> Mapping[str, BackendServer]:
-        """Return the server ``master`` of each backend that has one; the first must."""
-        backends = (MASTER_BACKEND, API_BACKEND)
+        """Return the server ``master`` of each backend that has one."""
+        backends = (MASTER_BACKEND, API_BACKEND)  # the second exists only with --master-api
         answers = self._api.ask([f"show servers state {one}" for one in backends])
         found = {}
         for backend, answer in zip(backends, answers, strict=True):
-            with contextlib.suppress(ValueError):
+            with contextlib.suppress(ValueError):  # HAProxy has no such backend
                 servers = {one.name: one for one in servers_in(answer)}
                 found.update({backend: servers["master"]} if "master" in servers else {})
         if MASTER_BACKEND not in found:
@@ -157,7 +162,7 @@ class MasterServer:
                 self.keep()
             except (DiscoveryError, ConfigError) as error:
                 self._tell(f"HAProxy cannot ask the master: {error}")
-            except Exception as error:  # noqa: BLE001 (nobody else leads HAProxy to a master that moved)
+            except Exception as error:  # noqa: BLE001 (without this thread HAProxy loses the master)
                 self._tell(f"HAProxy cannot ask the master: {type(error).__name__}: {error}")
             self._news.wait(_LOOK_EVERY_S)
 
@@ -169,18 +174,18 @@ class MasterServer:
 
 @attrs.frozen
 class NotingSource:
-    """A source that tells where it found the master."""
+    """A source of masters that reports each place where it found one."""
 
     source: MasterSource
     note: Callable[[str], None]
 
     @property
     def name(self) -> str:
-        """What errors call the cluster."""
+        """The cluster's name, for errors."""
         return self.source.name
 
     def open(self) -> MasterApi:
-        """Return a client of the master where it is now, and tell where that is."""
+        """Return a client of the present master, and report its place."""
         api = self.source.open()
         self.note(api.url)
         return api

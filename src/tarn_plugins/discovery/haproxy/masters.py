@@ -1,29 +1,27 @@
-"""Where an agent finds its master, where no cluster is kept next to it: a URL, or ZooKeeper.
-
-The api token is read at each connection, so that one that was changed is taken up.
-"""
+"""Find the master of an agent that has no kept cluster: at a URL, or through ZooKeeper."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Protocol
 
 import attrs
+import click
 
 from tarn.errors import ConfigError, NotFoundError, UnreachableError
 from tarn.follow import KerberosTickets, MasterApi, Trust
-from tarn.zk import FleetNode, fleet_path
+from tarn.zk.nodes import FleetNode, fleet_path
 
-__all__ = ["AtUrl", "InZooKeeper", "Registry", "Token", "kept_token", "only_cluster"]
+__all__ = ["AtUrl", "InZooKeeper", "Token", "kept_token", "only_cluster", "tickets", "trust"]
 
 Token = Callable[[], str | None]
-"""Reads an api token, or says that there is none."""
+"""Returns the api token; None: there is none. Called for each connection, as it may change."""
 
 
 def kept_token(file: Path | None, environ: Mapping[str, str], *, variable: bool) -> Token | None:
-    """Return who reads the api token; None where none was given.
+    """Return the reader of the api token; None if no token is given.
 
-    From *file*; else from ``api_token`` in the directory of credentials that systemd made; else,
-    with *variable*, from ``TARN_TOKEN``.
+    The token is in *file*; else in ``api_token`` in systemd's directory of credentials; else, with
+    *variable*, in ``TARN_TOKEN``.
     """
     credentials = environ.get("CREDENTIALS_DIRECTORY", "")
     if file is None and credentials and (Path(credentials) / "api_token").exists():
@@ -36,7 +34,7 @@ def kept_token(file: Path | None, environ: Mapping[str, str], *, variable: bool)
 
 @attrs.frozen
 class _FromFile:
-    """Reads a file that holds nothing but an api token."""
+    """Reads an api token from its file."""
 
     path: Path
 
@@ -57,53 +55,53 @@ class _FromFile:
 
 @attrs.frozen
 class AtUrl:
-    """A master that stays where it is, or behind a name that leads to it."""
+    """A master at a fixed URL."""
 
     url: str
     cluster: str = ""
-    """Whose master must answer; empty: whoever does."""
+    """The cluster whose master must answer; empty: any."""
     api_token: Token | None = attrs.field(default=None, repr=False)
     tickets: KerberosTickets | None = None
-    """Whose, where the master takes Kerberos and no api token is given; None: the user's own."""
+    """Tickets for a master with Kerberos, without an api token; None: the user's own."""
     trust: Trust | None = None
-    """By what a master at an https URL is known, and a certificate of one's own."""
+    """Authorities of a master at an https URL, and the client's own certificate."""
 
     @property
     def name(self) -> str:
-        """What errors call the cluster."""
+        """The cluster's name, for errors."""
         return self.cluster or self.url
 
     def open(self) -> MasterApi:
-        """Return a client of that URL.
+        """Return a client of the master at the URL.
 
         Raises:
             UnreachableError: Another cluster's master answers there.
-            TarnError: None answers, or it does not let this user; or the token cannot be read.
+            TarnError: No master answers, or it denies access; or the token cannot be read.
         """
         return _proven(self.url, self.cluster, self.api_token, self.tickets, self.trust)
 
 
 class Registry(Protocol):
-    """What is asked of a `tarn.zk.session.ZooKeeperSession`."""
+    """The part of `tarn.zk.session.ZooKeeperSession` that is needed here."""
 
     ensemble: str
 
     def read(self, path: str) -> bytes | None:
-        """Return what a node holds; None where there is none."""
+        """Return the data of a node; None if it does not exist."""
 
     def children(self, path: str) -> tuple[str, ...]:
-        """Return the names below a node, sorted; none where there is no such node."""
+        """Return the names below a node, sorted; none if it does not exist."""
 
 
 @attrs.frozen
 class InZooKeeper:
-    """A master that says in ZooKeeper where it listens. The session is the caller's to end."""
+    """A master that publishes its URL in ZooKeeper. The caller ends the session."""
 
     session: Registry
     path: str
-    """Of the instances."""
+    """Path of the instances' nodes."""
     name: str
-    """The cluster's."""
+    """The cluster's name."""
     api_token: Token | None = attrs.field(default=None, repr=False)
     tickets: KerberosTickets | None = None
     """As `AtUrl.tickets`."""
@@ -111,12 +109,12 @@ class InZooKeeper:
     """As `AtUrl.trust`."""
 
     def open(self) -> MasterApi:
-        """Return a client of the master that wrote last.
+        """Return a client of the master that published last.
 
         Raises:
-            NotFoundError: None ever did.
-            UnreachableError: It does not answer there, or does not say where.
-            TarnError: ZooKeeper does not answer, or the master does not let this user.
+            NotFoundError: No master has published.
+            UnreachableError: The master published no URL, or does not answer there.
+            TarnError: ZooKeeper does not answer, or the master denies access.
         """
         where = fleet_path(self.path, self.name)
         data = self.session.read(where)
@@ -133,11 +131,11 @@ class InZooKeeper:
 
 
 def only_cluster(session: Registry, path: str) -> str:
-    """Return the one cluster that publishes at *path*.
+    """Return the only cluster that publishes at *path*.
 
     Raises:
-        NotFoundError: There is none.
-        ConfigError: There are several.
+        NotFoundError: No cluster publishes there.
+        ConfigError: Several clusters publish there.
     """
     parent = fleet_path(path, "").rstrip("/")
     names = session.children(parent)
@@ -161,7 +159,7 @@ def _proven(
     tickets: KerberosTickets | None,
     trust: Trust | None,
 ) -> MasterApi:
-    """Return a client of *url*, once whoever answers there has said that it is the one meant."""
+    """Return a client of *url* after the master there has named its cluster."""
     api = MasterApi(url, None if api_token is None else api_token(), tickets=tickets, trust=trust)
     try:
         found = api.cluster()
@@ -172,3 +170,25 @@ def _proven(
         api.close()
         raise UnreachableError(f"answers for cluster '{found}'", where=url)
     return api
+
+
+def tickets(
+    ctx: click.Context, keytab: Path | None, principal: str | None
+) -> KerberosTickets | None:
+    """Return the tickets of ``--keytab`` and ``--principal``; None without a keytab."""
+    if keytab is None:
+        if principal:
+            raise click.UsageError(
+                "--principal chooses a key of --keytab, which is not given.", ctx
+            )
+        return None
+    if ctx.params["token_file"]:
+        raise click.UsageError("Use either --keytab or --token-file.", ctx)
+    return KerberosTickets(keytab, principal or "")
+
+
+def trust(ctx: click.Context, ca: Path | None, cert: Path | None, key: Path | None) -> Trust | None:
+    """Return the files of ``--ca``, ``--cert`` and ``--key``; None without any."""
+    if key is not None and cert is None:
+        raise click.UsageError("--key belongs to --cert, which is not given.", ctx)
+    return Trust(ca, cert, key) if ca or cert else None

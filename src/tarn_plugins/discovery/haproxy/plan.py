@@ -1,34 +1,28 @@
-"""What to tell HAProxy so that it serves exactly the wanted instances. Pure.
+"""Plan the commands that make a HAProxy backend serve exactly the wanted instances. Pure.
 
-`HaproxyBackend` is one backend: HTTP, or gRPC. The state that HAProxy shows is the only memory: a
-server in drain is one that leaves, whoever drained it, so a restarted agent goes on where the last
-one was.
-
-A server that begins is gated until its first good check: while its weight is 0 it is made ready
-and then declared down, and gets its weight only after that. (Ready alone, it would be taken for up
-before any check; declared down in maintenance, it would forget it.)
-
-Nobody leaves while nobody who stays works: a view that replaces all at once would otherwise have
-clients meet a backend without a server until the first good check.
+The state that HAProxy shows is the only memory. A server in drain is one that leaves, regardless of
+who drained it, so a restarted agent continues where the last one stopped.
 """
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 import attrs
 
-from tarn.domain.address import host_port
-from tarn_plugins.discovery.haproxy.runtime_commands import ExpectedReply, RuntimeCommand
-from tarn_plugins.discovery.haproxy.stats_parser import BackendServer, Load
+from tarn.domain.endpoint import host_port
+from tarn_plugins.discovery.haproxy.affinity_text import KEY_TABLE, server_number
+from tarn_plugins.discovery.haproxy.runtime_messages import (
+    BackendServer,
+    ExpectedReply,
+    Load,
+    RuntimeCommand,
+)
 
 __all__ = ["BackendPlan", "HaproxyBackend", "WantedServer", "ours", "plan"]
 
-_FULL = 100
-"""A member's weight that stands for a whole server."""
-_FIRST_CHECK_S = 5
-"""After which a server had its first check: twice HAProxy's own ``inter``, and a second."""
-_HEAVIEST = 256
-"""HAProxy's largest weight."""
+_FULL = 100  # the weight of a member that gets a full share
+_FIRST_CHECK_S = 5  # twice HAProxy's default `inter` and a second: the first check is over by then
+_HEAVIEST = 256  # HAProxy's largest weight
 
 
 @attrs.frozen
@@ -37,9 +31,11 @@ class HaproxyBackend:
 
     name: str
     parameters: str = "check"
-    """What follows the address in ``add server``, without the port of the check."""
+    """The parameters of ``add server``, except for the port of the check."""
     checks_elsewhere: bool = False
     """Whether checks go to another port than requests: gRPC servers are checked over HTTP."""
+    keyed: bool = False
+    """Whether it gets requests with a key, whose servers HAProxy remembers."""
 
 
 @attrs.frozen
@@ -52,28 +48,28 @@ class WantedServer:
     port: int
     check_port: int
     weight: int = _FULL
-    """100: a whole server."""
+    """100: a full share."""
 
 
 @attrs.frozen
 class BackendPlan:
-    """What to do, and what cannot be done."""
+    """The commands for one backend, and what they cannot achieve."""
 
     orders: tuple[RuntimeCommand, ...] = ()
     without_slot: tuple[str, ...] = ()
-    """Instance ids for which there is no free slot."""
+    """Instance ids without a free slot."""
     leaving: tuple[BackendServer, ...] = ()
-    """Servers that drain, or will after the orders."""
+    """Servers that drain, or will once the orders are carried out."""
     held: tuple[BackendServer, ...] = ()
-    """Servers that leave only when another one works."""
+    """Servers that stay until another one works."""
 
 
 def ours(slots: str, fleet: str) -> Callable[[str], bool]:
-    """Return how a server is known to be the fleet's, by its name.
+    """Return a test of a server's name that is true for the fleet's own servers.
 
     Args:
-        slots: Beginning of the placeholders' names; empty: servers carry instance ids.
-        fleet: The cluster's name; empty: any, since ids are ``<name>-<nnnn>``.
+        slots: Prefix of the placeholders' names; empty: servers are named by instance ids.
+        fleet: The cluster's name; empty: any name ``<name>-<nnnn>`` is the fleet's.
     """
     if slots:
         return lambda name: name.startswith(slots)
@@ -90,42 +86,45 @@ def plan(  # noqa: PLR0913 (the whole situation)
     slots: bool,
     remove: bool,
     hold: bool = False,
+    entries: Mapping[int, int] | None = None,
 ) -> BackendPlan:
-    """Return what brings *shown* nearer to *wanted*; nothing to do when it is there.
+    """Return the next step from *shown* to *wanted*; it is empty when they agree.
 
     Args:
         backend: The backend.
         wanted: The instances that it should have.
-        shown: The servers of it that are ours.
-        loads: By server's name; one that is missing is not yet counted, so it is not taken out.
-        slots: Whether the servers are placeholders, which are used and never added or deleted.
-        remove: Whether the view is complete, so that what it does not name leaves.
-        hold: Whether those that leave may be kept until one that stays works.
+        shown: The fleet's own servers in it.
+        loads: Server's name to load; a server without one is not removed yet.
+        slots: Whether the servers are placeholders, which are never added or deleted.
+        remove: Whether the view is complete, so that servers that it does not name leave.
+        hold: Whether leaving servers may stay until one that remains works.
+        entries: Server's number to the sequences that it still has; it stays while there are any.
     """
     shown = tuple(shown)
-    placed, without = _in_slots(wanted, shown) if slots else _by_name(wanted)
+    placed, without = (
+        _in_slots(wanted, shown) if slots else ({one.instance_id: one for one in wanted}, ())
+    )
     known = {server.name: server for server in shown}
     orders: list[RuntimeCommand] = []
     for name, one in placed.items():
         orders += _keep(backend, one, known[name]) if name in known else _add(backend, one)
     extra = [s for s in shown if s.name not in placed] if remove else []
+    # No server leaves before one that remains works: if a view replaced all instances at once,
+    # clients would meet a backend without servers until the first good check.
     alone = bool(placed) and not any(s.works and s.name in placed for s in shown)
     held = tuple(s for s in extra if s.works) if hold and alone else ()
     extra = [s for s in extra if s not in held]
     for server in extra:
-        orders += _leave(backend, server, loads.get(server.name), slots=slots)
+        busy = backend.keyed and server.state != 0 and (entries or {}).get(server.number, 0) > 0
+        orders += _leave(backend, server, loads.get(server.name), slots=slots, busy=busy)
     leaving = tuple(s for s in extra if not s.in_maintenance or not slots)
     return BackendPlan(tuple(orders), without, leaving, held)
-
-
-def _by_name(wanted: Iterable[WantedServer]) -> tuple[dict[str, WantedServer], tuple[str, ...]]:
-    return {one.instance_id: one for one in wanted}, ()
 
 
 def _in_slots(
     wanted: Iterable[WantedServer], shown: tuple[BackendServer, ...]
 ) -> tuple[dict[str, WantedServer], tuple[str, ...]]:
-    """Give each instance the slot that has its address, else one that nobody uses."""
+    """Give each instance the slot that has its address, else a free one."""
     placed: dict[str, WantedServer] = {}
     homeless = []
     for one in wanted:
@@ -148,7 +147,11 @@ def _add(backend: HaproxyBackend, one: WantedServer) -> list[RuntimeCommand]:
     check = f" port {one.check_port}" if backend.checks_elsewhere else ""
     weight, place = _weight(one, _FULL), host_port(one.address, one.port)
     text = f"add server {backend.name}/{name} {place} {backend.parameters}{check}"
-    add = RuntimeCommand(name, f"{text} weight {_FULL}", ExpectedReply.ADDED)
+    # HAProxy gives the id of a deleted server to the next one that is added without an id, which
+    # then has the old one's entries in stick tables, and its places on the hash ring.
+    number = server_number(name)
+    weighs = f"weight {_FULL}" + (f" id {number}" if number else "")
+    add = RuntimeCommand(name, f"{text} {weighs}", ExpectedReply.ADDED)
     enable = RuntimeCommand(name, f"enable health {backend.name}/{name}")
     return [add, enable, *_open(backend, name, weight)]
 
@@ -156,12 +159,15 @@ def _add(backend: HaproxyBackend, one: WantedServer) -> list[RuntimeCommand]:
 def _keep(
     backend: HaproxyBackend, one: WantedServer, server: BackendServer
 ) -> list[RuntimeCommand]:
-    """Put *server* right for *one*."""
+    """Return the commands that adapt *server* to *one*."""
     weight = _weight(one, server.initial_weight)
     moves = not _is_at(server, one)
     orders = []
     if moves and not server.in_maintenance:
         orders.append(_set(backend, server.name, "state maint"))
+    if moves and backend.keyed:  # what the former instance had is not for this one
+        clear = f"clear table {KEY_TABLE} data.server_id eq {server.number}"
+        orders.append(RuntimeCommand(server.name, clear))
     if moves:
         place = f"addr {one.address} port {one.port}"
         orders.append(_set(backend, server.name, place, ExpectedReply.MOVED))
@@ -180,32 +186,29 @@ def _begin(
     orders = []
     if begins or server.drains:
         orders.append(_set(backend, server.name, "state ready"))
-    if server.weight == 0 and weight and not server.drains and _is_unproven(server):
-        orders.append(_set(backend, server.name, "health down"))  # its beginning was cut short
+    # A young server without weight was opened by an agent that ended between the steps of `_open`:
+    # it may count as up only because it was not checked yet. If it has been up for longer, a person
+    # set the weight 0, and declared down it would lose the requests that it works on.
+    unproven = server.has_check and server.unchanged_s < _FIRST_CHECK_S
+    if server.weight == 0 and weight and not server.drains and unproven:
+        orders.append(_set(backend, server.name, "health down"))
     if server.weight != weight:
         orders.append(_set(backend, server.name, f"weight {weight}"))
     return orders
 
 
-def _is_unproven(server: BackendServer) -> bool:
-    """Say whether it may be up only because nobody checked it yet.
-
-    One that was up for long and has the weight 0 got that by hand: declared down it would lose the
-    requests that it works on.
-    """
-    return server.has_check and server.unchanged_s < _FIRST_CHECK_S
-
-
 def _open(backend: HaproxyBackend, name: str, weight: int) -> list[RuntimeCommand]:
-    """Let a server in maintenance begin, closed until its first good check."""
+    """Return the commands that open a server in maintenance after its first good check."""
+    # A server that is only made ready counts as up before any check, and HAProxy forgets "health
+    # down" of one in maintenance. So it becomes ready without weight, then down, then gets weight.
     steps = ("weight 0", "state ready", "health down", f"weight {weight}")
     return [_set(backend, name, step) for step in steps]
 
 
 def _leave(
-    backend: HaproxyBackend, server: BackendServer, load: Load | None, *, slots: bool
+    backend: HaproxyBackend, server: BackendServer, load: Load | None, *, slots: bool, busy: bool
 ) -> list[RuntimeCommand]:
-    """Return the next step of a server that nobody wants: drain, maintenance, deletion."""
+    """Return the next step of an unwanted server: drain, maintenance, deletion."""
     delete = RuntimeCommand(
         server.name, f"del server {backend.name}/{server.name}", ExpectedReply.DELETED
     )
@@ -213,7 +216,7 @@ def _leave(
         return [] if slots else [delete]
     if not server.drains:
         return [_set(backend, server.name, "state drain")]
-    if load is None or load.sessions or load.queued:
+    if load is None or load.sessions or load.queued or busy:
         return []
     maintenance = _set(backend, server.name, "state maint")
     return [maintenance] if slots else [maintenance, delete]

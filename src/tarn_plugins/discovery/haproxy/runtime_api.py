@@ -1,11 +1,4 @@
-"""HAProxy's Runtime API over its Unix socket: questions, commands, and errors that a person reads.
-
-The one home of haproxyadmin. It finds the socket, reads what HAProxy says of itself and knows its
-backends; commands that it has no method for go through its `command`, many of them in one
-connection: after the command ``prompt`` HAProxy reads line after line and writes ``> `` before
-each answer, which separates the answers exactly. (Joined by ``;`` they are not separated: some
-answers end with an empty line, and some do not.)
-"""
+"""Send commands to HAProxy's Runtime API, and translate its errors."""
 
 import os
 import stat
@@ -21,29 +14,34 @@ from tarn.errors import DiscoveryError
 
 __all__ = ["AWAY", "RuntimeApi"]
 
+# haproxyadmin reads HAProxy's version, backends and counters. This module adds what it cannot do:
+# - Many commands in one connection. It opens one for each command, and its objects one for each
+#   attribute; 100 new servers are 600 commands. `ask` sends them as one text through its `command`:
+#   after "prompt" HAProxy reads line after line, and writes "> " before each answer. (Answers to
+#   commands joined by ";" cannot be told apart: some end with an empty line, others do not.)
+# - "add server", "del server", health checks, variables.
+# - Errors. It takes unknown answers for a success, sleeps before it tries again, ignores what one
+#   `send` left over, and leaves its socket open after an error.
 AWAY = "TARN-3306"
-"""The code of the error for a HAProxy that does not answer, as against one that refuses."""
+"""The error's code when HAProxy does not answer; a HAProxy that refuses has others."""
 _NOT_ADMIN = "TARN-3307"
+# Commands in one connection: less than the smallest buffer of a Unix socket takes at once, so that
+# no part remains unsent while HAProxy waits for us to read.
 _BATCH_BYTES = 48 * 1024
-"""Of commands in one connection: less than the smallest buffer of a Unix socket takes at once, so
-that nothing is sent in part while HAProxy waits for us to read."""
-_AWAY_S = 0.1
-"""After which a HAProxy that was away is asked again."""
-_REFUSED_S = 1.0
-"""After which one that refused is told again."""
-_OLDEST = (2, 6)
-"""The first version whose servers can be added with a check."""
+_AWAY_S = 0.1  # until a HAProxy that was away is asked again
+_REFUSED_S = 1.0  # until a refused command is repeated
+_OLDEST = (2, 6)  # the first version whose "add server" takes a check
+# haproxyadmin's own errors, those of the socket, and those of missing parts of an answer
 _ERRORS = (HAProxyBaseError, OSError, ValueError, KeyError)
-"""What haproxyadmin raises: errors of its own, of the socket, of answers that are missing."""
 
 
 class RuntimeApi:
     """One HAProxy process. Not for several threads at once.
 
     Args:
-        socket: Of the Runtime API.
+        socket: The socket of the Runtime API.
         deadline_s: Seconds of silence after which a connection is given up.
-        provider: Who asks, for errors.
+        provider: The provider's name, for errors.
     """
 
     def __init__(self, socket: Path, deadline_s: float, provider: str) -> None:
@@ -71,10 +69,10 @@ class RuntimeApi:
             raise self._unreachable(error) from error
 
     def check(self, *, adds_servers: bool) -> None:
-        """Make sure that HAProxy answers, obeys, and can do what is needed.
+        """Check that HAProxy answers, grants the level admin, and is new enough.
 
         Raises:
-            DiscoveryError: No socket, nobody behind it, not ``level admin``, or too old.
+            DiscoveryError: It does not; or there is no such socket.
         """
         level = self.ask(["show cli level"])[0].strip()
         if level != "admin":
@@ -89,7 +87,7 @@ class RuntimeApi:
             )
 
     def ask(self, commands: Sequence[str]) -> list[str]:
-        """Send *commands*, in order; return an answer for each, without its last newlines.
+        """Send *commands* in order; return an answer for each, without trailing newlines.
 
         Raises:
             DiscoveryError: HAProxy is away, silent, or forbids a command; earlier ones were done.
@@ -120,15 +118,12 @@ class RuntimeApi:
         return answers[1:-1]
 
     def _connected(self) -> HAProxy:
-        if self._haproxy is None:
-            self._haproxy = self._connect()
-        return self._haproxy
-
-    def _connect(self) -> HAProxy:
+        if self._haproxy is not None:
+            return self._haproxy
         self._look()
         try:
-            # it would sleep and try again; whoever calls does that, and knows when to stop
-            return HAProxy(
+            # without its own retries: the caller repeats, and knows when to stop
+            self._haproxy = HAProxy(
                 socket_file=str(self._socket),
                 retry=None,
                 retry_interval=0,
@@ -136,9 +131,10 @@ class RuntimeApi:
             )
         except _ERRORS as error:
             raise self._unreachable(error) from error
+        return self._haproxy
 
     def _look(self) -> None:
-        """Say what is wrong with the socket's file, where that can be seen."""
+        """Raise a precise error if the socket's file is missing, wrong or not permitted."""
         try:
             mode = self._socket.stat().st_mode
         except PermissionError as error:
@@ -165,7 +161,7 @@ class RuntimeApi:
         )
 
     def _unreachable(self, error: Exception) -> DiscoveryError:
-        # haproxyadmin leaves its socket open, in a frame that the error holds and is held by
+        # haproxyadmin leaves its socket open, in a frame that the error keeps alive
         traceback.clear_frames(error.__traceback__)
         if isinstance(error, PermissionError):
             return self._not_ours()
@@ -183,7 +179,7 @@ class RuntimeApi:
         )
 
     def refused(self, command: str, answer: str) -> DiscoveryError:
-        """Return the error for a socket that has not the right to change anything."""
+        """Return the error for a socket that may not change anything."""
         return self.error(
             f"HAProxy answers '{answer.strip()}' to '{command}'",
             right="The socket must have the level admin.",
@@ -226,7 +222,7 @@ def _batches(commands: Sequence[str]) -> Iterator[list[str]]:
 
 
 def _answers(lines: Sequence[str]) -> Iterator[str]:
-    """Cut what HAProxy wrote at its prompts."""
+    """Split HAProxy's output at its prompts."""
     one: list[str] = []
     for line in lines:
         if line.startswith("> "):

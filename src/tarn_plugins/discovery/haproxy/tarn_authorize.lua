@@ -7,6 +7,8 @@
 --   TARN_AUTHZ_GRACE  seconds for which a right outlives a master that cannot be reached
 --   TARN_AUTHZ_KNOX   "yes" where Knox may come
 --   TARN_AUTHZ_API    "yes" where people reach the master's own API, below /tarn
+--   TARN_AUTHZ_ANSWERS  "yes" where the master answers for the whole fleet: it decides itself
+--                     who may load models and change settings
 --
 -- The one who starts HAProxy sets TARN_PROXY_TOKEN, which proves this HAProxy to the master, and
 -- TARN_KNOX_GATE, which proves Knox to this HAProxy.
@@ -29,6 +31,7 @@ assert(not TOKEN:find("[^!-~]"), "TARN_PROXY_TOKEN has blanks, or signs that no 
 local GATE = os.getenv("TARN_AUTHZ_KNOX") == "yes" and given("TARN_KNOX_GATE", 24) or nil
 
 local HAS_API = os.getenv("TARN_AUTHZ_API") == "yes"
+local HAS_ANSWERS = os.getenv("TARN_AUTHZ_ANSWERS") == "yes"
 
 local ALLOW_S, DENY_S, ERROR_S = 5, 2, 1 -- for which an answer, or none, is believed
 local ANSWER_S = 1       -- for an answer; the hop sends it whole, and has shorter limits itself
@@ -47,6 +50,9 @@ local GRPC = {
   ModelStatistics = "metadata", RepositoryIndex = "list",
   ModelInfer = "infer", ModelStreamInfer = "infer",
 }
+local CONTROL = {
+  RepositoryModelLoad = true, RepositoryModelUnload = true, TraceSetting = true, LogSettings = true,
+}
 local METHODS = { GET = true, HEAD = true, POST = true }
 local MASTERS = { GET = true, HEAD = true, PUT = true }
 local IDENTITY = { ["user.name"] = true, doas = true, token = true }
@@ -59,7 +65,14 @@ end
 -- -- what is asked for ---------------------------------------------------------------------------
 -- Nothing is decoded, so nobody behind can read more into a path than was read here. Each returns
 -- a model and an action: "open" needs no right, "admin" and "other" are nobody's, nil is malformed;
--- "master" is for the master itself, which decides about that.
+-- "master" is for the master's own API, "control" for its answers as a Triton: it decides itself.
+
+local function is_control(path)
+  return HAS_ANSWERS and (path == "/v2/trace/setting" or path == "/v2/logging"
+    or path:find("^/v2/models/[^/]+/trace/setting$")
+    or path:find("^/v2/repository/models/[^/]+/load$")
+    or path:find("^/v2/repository/models/[^/]+/unload$"))
+end
 
 local function of_http(path)
   if path:find("[^%w._/-]") or path:find("//", 1, true) or path:find("/.", 1, true) then
@@ -69,6 +82,7 @@ local function of_http(path)
   if HAS_API and path:find("^/tarn/") then return "", "master" end
   if path == "/v2" then return "*", "metadata" end
   if path == "/v2/models/stats" or path == "/v2/repository/index" then return "*", "list" end
+  if is_control(path) then return "", "control" end
   if not path:find("^/v2/") then return "", "other" end
   local model, rest = path:match("^/v2/models/([^/]+)(.*)$")
   if not model then return "", "admin" end
@@ -84,6 +98,7 @@ local function of_grpc(path)
   if path == "/grpc.health.v1.Health/Check" then return "", "open" end
   local call = path:match("^/inference%.GRPCInferenceService/(%a+)$")
   if not call then return "", "other" end
+  if HAS_ANSWERS and CONTROL[call] then return "", "control" end
   -- the model stands in the message, where two readers can differ: all models, or none
   return "*", GRPC[call] or "admin"
 end
@@ -328,8 +343,8 @@ core.register_action("tarn_authorize", { "http-req" }, function(txn, door)
     why = "unidentified"
   elseif action == "open" then
     verdict, why = "allow", "open"
-  elseif action == "master" then
-    if user ~= "anonymous" then verdict, why = "allow", "master" end
+  elseif action == "master" or action == "control" then
+    if user ~= "anonymous" then verdict, why = "allow", action end
   elseif action ~= "admin" and action ~= "other" then
     verdict, why = may(user, model, action)
   end

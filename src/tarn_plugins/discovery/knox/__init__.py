@@ -1,16 +1,13 @@
-"""Apache Knox: what it needs to be configured with, and what is wrong in a topology.
+"""Apache Knox: the files that configure it, and the problems of a topology.
 
 ::
 
-    places      what a user names: URLs, an ensemble, a path       pure
-    rendering   them -> service definition, topology, descriptor   pure
-    topology    a topology file -> its parts, with their lines     pure
-    checks      them -> findings                                   pure
-    jar         the built URLManager, or how to build it
+    rendering   URLs or an ensemble -> service definition, topology, descriptor   pure
+    checks      a topology file -> findings                                       pure
     commands    `tarn lb knox`
-    java/       the URLManager: Knox follows the instances' nodes in ZooKeeper by itself
+    java/       the URLManager: Knox follows the instances' nodes in ZooKeeper itself
 
-What is here stands in front of no request: Knox does, with HAProxy behind it or by itself.
+No request passes through TARN here: Knox sends it to HAProxy, or to an instance.
 """
 
 from collections.abc import Mapping
@@ -36,7 +33,7 @@ def tarn_cli(commands: click.Group) -> None:
 
 @hookimpl
 def tarn_doctor_files() -> Mapping[str, FileCheck]:
-    """Offer to examine topologies of Knox."""
+    """Offer a check of topology files of Knox."""
     from tarn_plugins.discovery.knox.checks import examine  # noqa: PLC0415 (only when asked)
 
     return {"knox": FileCheck(examine, "a topology of Apache Knox")}

@@ -7,10 +7,16 @@ import click
 
 from tarn.errors import ConfigError, ProviderError
 from tarn.interfaces import ClientContext
-from tarn_plugins.discovery.knox import jar
-from tarn_plugins.discovery.knox.gateway_secret import VARIABLE, gate
-from tarn_plugins.discovery.knox.places import Balancers, Ensemble, Shape
-from tarn_plugins.discovery.knox.rendering import EVERYONE, SERVICE, files
+from tarn_plugins.discovery.knox.rendering import (
+    EVERYONE,
+    SERVICE,
+    VARIABLE,
+    Balancers,
+    Ensemble,
+    Shape,
+    files,
+    gate,
+)
 
 __all__ = ["knox"]
 
@@ -23,6 +29,9 @@ _out = click.option(
     type=click.Path(path_type=Path, file_okay=False),
     help="Directory for the files.",
 )
+
+_JAR = "tarn-knox.jar"
+_HERE = Path(__file__).parent
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -91,7 +100,7 @@ def config(  # noqa: PLR0913 (one for each option)
             shown = text.replace(secret, "***") if secret else text
             click.echo(f"==> {out / path} <==\n{shown}")
         return
-    _write(out, made, SERVICE if secret else "")
+    _write(out, made, secret=SERVICE if secret else "")
     for path in made:
         click.echo(out / path)
 
@@ -109,8 +118,8 @@ def jar_command(out: Path) -> None:
 
     Put it into Knox's `lib` or `ext` directory; Knox reads it at its start.
     """
-    target = out / jar.NAME if out.is_dir() else out
-    _write(target.parent, {target.name: jar.content()})
+    target = out / _JAR if out.is_dir() else out
+    _write(target.parent, {target.name: _jar_content()})
     click.echo(target)
 
 
@@ -124,12 +133,13 @@ def _shape(urls: tuple[str, ...], zookeeper: str | None, namespace: str) -> Shap
 
 
 def _write(directory: Path, made: Mapping[str, str | bytes], secret: str = "") -> None:
-    """Write the files; the one named *secret* so that nobody else ever could read it."""
+    """Write the files below *directory*; only this user may read the one named *secret*."""
     try:
         for path, content in made.items():
             target = directory / path
             target.parent.mkdir(parents=True, exist_ok=True)
             if path == secret:
+                # a new file: one that another user could open before would keep its readers
                 target.unlink(missing_ok=True)
                 target.touch(0o600, exist_ok=False)
             target.write_bytes(content.encode() if isinstance(content, str) else content)
@@ -138,4 +148,25 @@ def _write(directory: Path, made: Mapping[str, str | bytes], secret: str = "") -
             "knox",
             f"'{directory}' cannot be written: {error.strerror}",
             next_step="Name another directory with --out.",
+        ) from error
+
+
+def _jar_content() -> bytes:
+    """Return the jar.
+
+    Raises:
+        ProviderError: This distribution was built without it.
+    """
+    try:
+        return (_HERE / _JAR).read_bytes()
+    except FileNotFoundError as error:
+        raise ProviderError(
+            "knox",
+            f"this installation of TARN has no {_JAR}",
+            code="TARN-3310",
+            next_step="In TARN's sources `nox -s knox_jar` builds it. Or compile it on Knox's own "
+            f"machine: javac -proc:none -cp '/path/to/knox/dep/*:/path/to/knox/lib/*' -d classes "
+            f"{_HERE / 'java/tarn/knox'}/*.java; then name tarn.knox.InstancesURLManager in "
+            "classes/META-INF/services/org.apache.knox.gateway.ha.provider.URLManager, and pack "
+            f"it: jar cf {_JAR} -C classes .",
         ) from error

@@ -1,29 +1,168 @@
-"""Knox's files for a fleet: service definition, topology, descriptor. Pure.
+"""Render Knox's files for a fleet: service definition, topology and descriptor.
 
-Knox 2.0.0 is what they were tried with. Clients ask
-``https://KNOX:8443/gateway/<topology>/triton/v2/...``.
+Clients ask ``https://KNOX:8443/gateway/<topology>/triton/v2/...``. The files were tried with Knox
+2.0.0.
 """
 
 import json
+import re
 import xml.etree.ElementTree as ET
 from collections.abc import Iterable, Mapping
+from pathlib import Path
+from urllib.parse import urlsplit
 
-from tarn_plugins.discovery.knox.gateway_secret import header
-from tarn_plugins.discovery.knox.places import (
-    ROLE,
-    VERSION,
-    Balancers,
-    Ensemble,
-    Shape,
-    check_acl,
-    check_name,
-)
+import attrs
 
-__all__ = ["EVERYONE", "SERVICE", "files"]
+from tarn.errors import ConfigError
+
+__all__ = [
+    "EVERYONE",
+    "ROLE",
+    "SERVICE",
+    "VARIABLE",
+    "Balancers",
+    "Ensemble",
+    "Shape",
+    "files",
+    "gate",
+]
+
+ROLE = "TRITON"
+VERSION = "2.0.0"
+"""The version of the service definition, which Knox requires."""
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+_SERVER = re.compile(r"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:]+\]):[0-9]{1,5}")
+_PATH = re.compile(r"(?:/[A-Za-z0-9._-]+)+")
+_ACL = re.compile(r"[^;\s<>&]+(?:;[^;\s<>&]+){2}")
+
+
+@attrs.frozen
+class Balancers:
+    """Knox asks a HAProxy, and the next one if that does not answer."""
+
+    urls: tuple[str, ...]
+
+    def __attrs_post_init__(self) -> None:
+        """Refuse what is not a base URL."""
+        for url in self.urls:
+            _check_url(url)
+
+
+@attrs.frozen
+class Ensemble:
+    """Knox finds the instances in ZooKeeper; it needs the URLManager's jar."""
+
+    servers: str
+    """``host:port``, separated by commas."""
+    namespace: str
+    """The path of the instances' nodes."""
+
+    def __attrs_post_init__(self) -> None:
+        """Refuse values that Knox would split at ``;`` and ``=``, or not understand."""
+        if not all(_SERVER.fullmatch(server) for server in self.servers.split(",")):
+            raise ConfigError(
+                f"'{self.servers}' is not a ZooKeeper ensemble",
+                where="--zookeeper",
+                right="Expected zk1:2181,zk2:2181, without spaces; a chroot belongs in front of "
+                "--zookeeper-namespace.",
+            )
+        if not _PATH.fullmatch(self.namespace):
+            raise ConfigError(
+                f"'{self.namespace}' is not a path that Knox accepts",
+                where="--zookeeper-namespace",
+                right="Expected a path such as /services/triton/instances.",
+            )
+
+
+Shape = Balancers | Ensemble
+"""How Knox reaches the instances."""
+
+
+def check_name(name: str) -> str:
+    """Return *name* if a topology, a file and a URL may have it.
+
+    Raises:
+        ConfigError: It has other characters.
+    """
+    if not _NAME.fullmatch(name):
+        raise ConfigError(
+            f"'{name}' is not a valid topology name",
+            where="--name",
+            right="Use at most 64 letters, digits, '-' and '_'.",
+        )
+    return name
+
+
+def check_acl(acl: str) -> str:
+    """Return *acl* if it is an access list of Knox's AclsAuthz.
+
+    Raises:
+        ConfigError: It does not have three parts.
+    """
+    if not _ACL.fullmatch(acl):
+        raise ConfigError(
+            f"'{acl}' is not an access list",
+            where="--acl",
+            right="Use 'users;groups;addresses', each a list with commas or '*'.",
+        )
+    return acl
+
+
+def _check_url(url: str) -> None:
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        parts, port = urlsplit(""), None
+    plain = not (parts.path.strip("/") or parts.query or parts.fragment or "@" in parts.netloc)
+    clean = url.isascii() and url.isprintable() and " " not in url
+    if parts.scheme not in {"http", "https"} or not parts.hostname or not plain or not clean:
+        raise ConfigError(
+            f"'{url}' is not a base URL",
+            where="--url",
+            right="Expected http://lb1:8080, with nothing after the port.",
+        )
+    if port == 0:
+        raise ConfigError(f"'{url}' has port 0, at which nobody listens", where="--url")
+
+
+VARIABLE = "TARN_KNOX_GATE"
+_GATE = re.compile(r"[A-Za-z0-9_-]{24,128}")  # without the separators of Knox's list of headers
+
+
+def gate(file: Path | None, environ: Mapping[str, str]) -> str:
+    """Return the secret in *file*, else in the variable `VARIABLE`; '' without either.
+
+    Raises:
+        ConfigError: It cannot be read, or is not valid in a header.
+    """
+    if file is None:
+        text, where = environ.get(VARIABLE, "").strip(), VARIABLE
+        if not text:
+            return ""
+    else:
+        where = str(file)
+        try:
+            text = file.read_text("ascii").strip()
+        except (OSError, ValueError) as error:
+            why = error.strerror if isinstance(error, OSError) else "not ASCII text"
+            raise ConfigError(
+                f"the gate's secret cannot be read ({why})", where=where, code="TARN-3343"
+            ) from error
+    if not _GATE.fullmatch(text):
+        raise ConfigError(
+            f"not a valid gateway secret: it has {len(text)} characters",
+            where=where,
+            right="Use 24 to 128 letters, digits, '-' and '_'.",
+            next_step="For example: openssl rand -hex 32 > gate && chmod 600 gate",
+            code="TARN-3343",
+        )
+    return text
+
 
 EVERYONE = "*;*;*"
 SERVICE = f"services/triton/{VERSION}/service.xml"
-"""The one file that may hold a secret."""
+"""The only file that may hold a secret."""
 _ROUTES = {
     "v2root": ("/triton/v2", "/v2"),
     "v2": ("/triton/v2/{path=**}?{**}", "/v2/{path=**}?{**}"),
@@ -31,9 +170,9 @@ _ROUTES = {
     "metrics": ("/triton/metrics", "/metrics"),
     "tarn": ("/triton/tarn/{path=**}?{**}", "/tarn/{path=**}?{**}"),
 }
-"""Name of a rule to what Knox is asked, and what the fleet is asked."""
+"""Name of a rule to the path at Knox and the path at the fleet."""
+# a failed request tries another instance after 100 ms: Knox's default of 1000 ms is too long here
 _CALM = "enabled=true;enableLoadBalancing=true;maxFailoverAttempts=3;failoverSleep=100"
-"""Knox's own pause of 1000 ms before it tries another one is an eternity here."""
 _LIMITS = {
     "httpclient.maxConnections": "512",  # Knox's own 32 would be the most inferences at once
     "httpclient.connectionTimeout": "5s",  # a machine that is gone refuses nothing
@@ -64,16 +203,16 @@ _AUTHENTICATION = f"""
 def files(
     shape: Shape, name: str = "triton", acl: str = EVERYONE, gate: str = ""
 ) -> Mapping[str, str]:
-    """Return path to content, the paths relative to a directory of the operator's.
+    """Return the files: relative path to content.
 
-    ``services/`` belongs into Knox's ``data``, the rest into its ``conf``: ``topologies``, or
-    ``descriptors`` with ``shared-providers``, and never both, for Knox writes a topology of the
-    descriptor's name over the other one.
+    ``services/`` belongs into Knox's ``data``, the others into its ``conf``: either ``topologies``,
+    or ``descriptors`` with ``shared-providers``. Never install both, since Knox turns a descriptor
+    into a topology, which overwrites the other one of the same name.
 
-    With *gate*, a secret, Knox proves itself by it to HAProxy; it stands in `SERVICE`.
+    With the secret *gate*, which is written into `SERVICE`, Knox proves itself to HAProxy.
 
     Raises:
-        ConfigError: *name* or *acl* cannot stand in them.
+        ConfigError: *name* or *acl* is not valid.
     """
     check_name(name)
     check_acl(acl)
@@ -104,8 +243,8 @@ def _service(gate: str) -> ET.Element:
             "ha-classname": "org.apache.knox.gateway.ha.dispatch.ConfigurableHADispatch",
         },
     )
-    if gate:
-        _parameters(dispatch, {"requestAppendHeaders": header(gate)})
+    if gate:  # Knox adds the header to each request that it passes on
+        _parameters(dispatch, {"requestAppendHeaders": f"X-Tarn-Gate:{gate}"})
     return service
 
 
@@ -144,7 +283,7 @@ def _topology(shape: Shape, name: str, acl: str) -> ET.Element:
 
 
 def _chain(shape: Shape, acl: str) -> Iterable[tuple[str, str, Mapping[str, str]]]:
-    """Yield (role, name, parameters) of every provider but that of authentication."""
+    """Yield (role, name, parameters) of every provider except that for authentication."""
     yield "identity-assertion", "Default", {}
     yield "authorization", "AclsAuthz", {f"{ROLE}.acl": acl}
     match shape:
@@ -156,7 +295,7 @@ def _chain(shape: Shape, acl: str) -> Iterable[tuple[str, str, Mapping[str, str]
 
 
 def _urls(shape: Shape) -> tuple[str, ...]:
-    """Return what is written as the service's URLs: none, where ZooKeeper knows them."""
+    # with an ensemble the service has no URLs: Knox finds them in ZooKeeper
     return tuple(url.rstrip("/") for url in shape.urls) if isinstance(shape, Balancers) else ()
 
 

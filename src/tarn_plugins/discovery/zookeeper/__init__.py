@@ -1,4 +1,4 @@
-"""ZooKeeper: an ephemeral node for each instance, and one that says which master speaks."""
+"""ZooKeeper: an ephemeral node for each instance, and one node for the cluster."""
 
 from collections.abc import Iterable, Mapping
 
@@ -8,8 +8,7 @@ from attrs.validators import ge, in_
 from tarn.domain import ClusterSpec
 from tarn.hookspecs import Factory, hookimpl
 from tarn.interfaces import Check, ClientContext, Discovery, MasterContext
-from tarn.zk.acl import AclEntry
-from tarn.zk.nodes import INSTANCES, check_ensemble, check_path
+from tarn.zk.nodes import INSTANCES, AclEntry, check_ensemble, check_path
 
 __all__ = ["ZooKeeperSettings", "ZooKeeperTlsSettings", "tarn_discoveries", "tarn_doctor_checks"]
 
@@ -19,17 +18,17 @@ _WHOLE = "the master starts in another directory, so use an absolute path"
 
 @attrs.frozen
 class ZooKeeperTlsSettings:
-    """Files of an encrypted connection, in PEM form, on the master's machine."""
+    """PEM files of an encrypted connection, on the master's machine."""
 
     ca: str = ""
-    """Who signed the servers' certificates; empty: the system's authorities."""
+    """Authority of the servers' certificates; empty: the system's authorities."""
     cert: str = ""
-    """The master's own certificate, where the servers want to know their clients."""
+    """The master's own certificate, for servers that require one."""
     key: str = ""
-    """Of ``cert``, without a password."""
+    """Private key of ``cert``, without a password."""
 
     def __attrs_post_init__(self) -> None:
-        """Refuse half a pair."""
+        """Require certificate and key together, and absolute paths."""
         if bool(self.cert) != bool(self.key):
             raise ValueError("cert and key belong together; one of them is missing")
         for file in (self.ca, self.cert, self.key):
@@ -42,29 +41,30 @@ class ZooKeeperSettings:
     """``discovery[].options`` of ``zookeeper``."""
 
     ensemble: str
-    """``host:port,host:port``; with a chroot at its end where wanted: ``zk1:2181,zk2:2181/a``."""
+    """``host:port,host:port``; a chroot may follow at its end: ``zk1:2181,zk2:2181/a``."""
     path: str = INSTANCES
-    """Its children are the instances; it is made where it is missing."""
+    """The parent of the instances' nodes; it is created if it is missing."""
     payload: str = attrs.field(default="hostport", validator=in_(("hostport", "json")))
-    """What a node says: ``host:port`` of the HTTP service, or JSON with everything."""
+    """The content of a node: ``host:port`` of the HTTP service, or JSON with everything."""
     session_timeout_s: float = attrs.field(default=10.0, validator=ge(1.0))
-    """So long without a master, the instances stay; the servers may allow less or more."""
+    """Seconds for which the nodes stay without a master; the servers may change the value."""
     acl: tuple[str, ...] | None = None
-    """``scheme:id:permissions`` of each node made. None: with ``digest`` the master may do
-    everything and the world read (``auth::cdrwa``, ``world:anyone:r``), without it all may all."""
+    """``scheme:id:permissions`` of each new node. None: with ``digest`` the master may do
+    everything and everybody may read (``auth::cdrwa``, ``world:anyone:r``); without ``digest``
+    everybody may do everything."""
     digest: str = ""
-    """Where ``user:password`` is kept: ``file:PATH`` or ``env:NAME``, on the master's machine."""
+    """Where ``user:password`` is: ``file:PATH`` or ``env:NAME``, on the master's machine."""
     tls: ZooKeeperTlsSettings | None = None
     jaas: str = ""
-    """Of the Java TARN; refused: use ``digest``."""
+    """An option of the Java TARN; refused: use ``digest``."""
 
     def __attrs_post_init__(self) -> None:
-        """Refuse what cannot be meant, at `tarn up` and not when the first instance is ready."""
+        """Refuse invalid options at `tarn up`, before the first instance is ready."""
         check_ensemble(self.ensemble)
         check_path(self.path)
         for line in self.acl or ():
             AclEntry.parse(line)
-        # Never the value: somebody may have put the password itself here.
+        # The message never quotes the value: it may be the password itself.
         kind, _, name = self.digest.partition(":")
         if self.digest and not (kind in {"file", "env"} and name):
             raise ValueError("digest does not say where; use file:PATH or env:NAME")
@@ -99,7 +99,7 @@ def tarn_discoveries() -> Mapping[str, Factory[Discovery]]:
 
 @hookimpl
 def tarn_doctor_checks(spec: ClusterSpec, context: ClientContext) -> Iterable[Check]:
-    """Offer to look at each ensemble that *spec* names."""
+    """Offer the checks of each ensemble that *spec* names."""
     if not any(one.use == "zookeeper" for one in spec.discovery):
         return ()
     from tarn_plugins.discovery.zookeeper.checks import checks  # noqa: PLC0415 (needs kazoo)

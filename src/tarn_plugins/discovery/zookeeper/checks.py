@@ -1,4 +1,4 @@
-"""What `tarn doctor` looks at of an ensemble: its servers one by one, and what we may do there."""
+"""The checks of `tarn doctor` for an ensemble: each server, and the permissions at the path."""
 
 import concurrent.futures
 import contextlib
@@ -10,21 +10,17 @@ from tarn.domain import ClusterSpec
 from tarn.errors import ConfigError, DiscoveryError
 from tarn.interfaces import Check, CheckResult, ClientContext, Finding
 from tarn.plain import structure
-from tarn.zk.failures import NodesChangedError
-from tarn.zk.nodes import FleetNode
-from tarn.zk.operations import CheckVersion, Create, Operation
-from tarn.zk.session import ZooKeeperSession
+from tarn.zk.nodes import CheckVersion, Create, FleetNode, Operation
+from tarn.zk.session import NodesChangedError, ZooKeeperSession
 from tarn_plugins.discovery.zookeeper import ZooKeeperSettings
-from tarn_plugins.discovery.zookeeper.discovery import session_arguments
-from tarn_plugins.discovery.zookeeper.login import owner
+from tarn_plugins.discovery.zookeeper.discovery import owner, session_arguments
 from tarn_plugins.discovery.zookeeper.plan import PublishedNodes, PublishTarget, own
 
 __all__ = ["checks"]
 
 CONNECT_S: Final = 4.0
-"""For a server that is well it takes milliseconds; one that elects a leader takes a second."""
-_NO_VERSION: Final = 2**31 - 1
-"""No node has it, so a transaction that expects it is refused as a whole."""
+"""A healthy server answers in milliseconds, one that elects a leader after a second."""
+_NO_VERSION: Final = 2**31 - 1  # no node has this version, so ZooKeeper refuses the transaction
 _DENIED: Final = "TARN-3302"
 
 MakeSession = Callable[..., ZooKeeperSession]
@@ -55,7 +51,7 @@ def checks(
 
 
 class _EnsembleSurvey:
-    """Looks at one ensemble."""
+    """The two checks of one ensemble."""
 
     def __init__(
         self,
@@ -71,7 +67,7 @@ class _EnsembleSurvey:
         self._place = PublishTarget(settings.path, spec.name, settings.payload, owner=who)
 
     def servers(self) -> CheckResult:
-        """Ask each server for a session of its own: one without a leader gives none."""
+        """Open a session at each server; a server without a leader refuses."""
         names = [name.strip() for name in self._servers.split(",")]
         with concurrent.futures.ThreadPoolExecutor(len(names)) as pool:
             silent = {n: e for n, e in zip(names, pool.map(self._reach, names), strict=True) if e}
@@ -82,11 +78,11 @@ class _EnsembleSurvey:
         return CheckResult("", tuple(_one_silent(one, e, len(names)) for one, e in silent.items()))
 
     def path(self) -> CheckResult:
-        """Try what the master will do, in a transaction that the servers must refuse."""
+        """Try the master's operations in a transaction that ZooKeeper must refuse."""
         try:
             arguments = session_arguments(self._settings, self._context.environ)
         except ConfigError as error:
-            # it lies on the master's machine, which may be another one
+            # the digest is on the master's machine, which may be another one
             return CheckResult(
                 f"not tried from here, since {error.found}; it must work on the master's machine",
                 known=False,
@@ -100,7 +96,7 @@ class _EnsembleSurvey:
 
     def _reach(self, server: str) -> DiscoveryError | None:
         try:
-            # without a login: whether that is right is a question of its own
+            # without a login, which the other check tries
             with self._open(server, session_arguments(self._settings, None)):
                 return None
         except DiscoveryError as error:
@@ -116,7 +112,7 @@ class _EnsembleSurvey:
             session.close()
 
     def _missing(self, session: ZooKeeperSession) -> tuple[str, ...]:
-        """Return the nodes that would have to be made, each after the one above it."""
+        """Return the nodes that do not exist yet, parents before children."""
         path = self._root + self._settings.path
         missing: dict[str, None] = {}
         for at in (path, f"{path.rpartition('/')[0]}/fleets"):
@@ -136,17 +132,22 @@ class _EnsembleSurvey:
         try:
             session.commit(operations, session.id)
         except NodesChangedError:
-            return  # all was allowed, and the last one undid it
+            return  # every operation was allowed until the last one, which undid them
         except DiscoveryError as error:
             yield _finding(error)
 
     def _foreign(self, session: ZooKeeperSession) -> Iterator[Finding]:
-        """Yield who else has a cluster of this name there."""
-        at = _read(session, self._root + self._place.fleet)
+        """Yield an error if another user has a cluster of this name there."""
+        at = None
+        try:
+            at = session.read(self._root + self._place.fleet)
+        except DiscoveryError as error:
+            if error.code != _DENIED:
+                raise
         try:
             fleet = FleetNode.parse(at) if at else None
         except ConfigError:
-            return  # it is written again
+            return  # the master overwrites a node that it cannot read
         try:
             own(self._place, PublishedNodes(fleet))
         except DiscoveryError as error:
@@ -159,16 +160,7 @@ def _exists(session: ZooKeeperSession, path: str) -> bool:
     except DiscoveryError as error:
         if error.code != _DENIED:
             raise
-        return True  # what may not be read is there
-
-
-def _read(session: ZooKeeperSession, path: str) -> bytes | None:
-    try:
-        return session.read(path)
-    except DiscoveryError as error:
-        if error.code != _DENIED:
-            raise
-        return None
+        return True  # a node that denies reading exists
 
 
 def _one_silent(server: str, error: DiscoveryError, count: int) -> Finding:

@@ -1,4 +1,4 @@
-"""From what is in ZooKeeper, and the view, to transactions. Pure."""
+"""Plan the transactions that bring ZooKeeper's nodes to a view. Pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -6,25 +6,37 @@ import attrs
 
 from tarn.domain import DiscoveryView, Member
 from tarn.errors import ConfigError, DiscoveryError, Superseded
-from tarn.zk.nodes import FleetNode, InstanceNode, fleet_path, instance_payload, valid_name
-from tarn.zk.operations import CheckVersion, Create, Delete, Operation, SetData, ZNode, size
+from tarn.zk.nodes import (
+    CheckVersion,
+    Create,
+    Delete,
+    FleetNode,
+    InstanceNode,
+    Operation,
+    SetData,
+    ZNode,
+    fleet_path,
+    instance_payload,
+    size,
+    valid_name,
+)
 
 __all__ = ["LIMIT", "PublishPlan", "PublishTarget", "PublishedNodes", "own", "plan"]
 
 LIMIT = 700_000
-"""Bytes of one transaction; a server takes a megabyte (``jute.maxbuffer``), with its answer."""
+"""Bytes of one transaction; a server accepts a megabyte with its answer (``jute.maxbuffer``)."""
 
 
 @attrs.frozen
 class PublishTarget:
-    """Where one cluster publishes, and how."""
+    """The place and form of one cluster's nodes."""
 
     path: str
     cluster: str
     payload: str
     api_url: str = ""
     owner: str = ""
-    """Who runs the master: a name that two people gave their clusters is one fleet's node."""
+    """The user who runs the master; two users' clusters of one name would share the nodes."""
 
     @property
     def fleet(self) -> str:
@@ -36,7 +48,7 @@ class PublishTarget:
         return f"{self.path}/{name}"
 
     def data(self, member: Member, view: DiscoveryView) -> bytes:
-        """Return what the node of *member* says."""
+        """Return the content of the node of *member*."""
         return instance_payload(
             member,
             cluster=self.cluster,
@@ -48,40 +60,39 @@ class PublishTarget:
 
 @attrs.frozen
 class PublishedNodes:
-    """What is in ZooKeeper, as far as this cluster is concerned."""
+    """The nodes in ZooKeeper that concern this cluster."""
 
     fleet: FleetNode | None = None
-    """What the last master said; None where there was none, or the node makes no sense."""
+    """The content of the cluster's node; None: it does not exist, or cannot be read."""
     version: int | None = None
-    """Of the fleet's node; None: there is no such node."""
+    """The version of the cluster's node; None: it does not exist."""
     nodes: Mapping[str, ZNode] = attrs.field(factory=dict, hash=False)
-    """Those children that are this cluster's, or have a name that it needs."""
+    """The instances' nodes that are this cluster's, or have a name that it needs."""
 
     @property
     def ours(self) -> frozenset[str]:
-        """The children that a master of this cluster published."""
+        """The names that a master of this cluster published."""
         return frozenset(self.fleet.nodes) if self.fleet else frozenset()
 
 
 @attrs.frozen
 class PublishPlan:
-    """What is to be done, and what is found afterwards."""
+    """The transactions for a view, and the nodes after them."""
 
     transactions: tuple[tuple[Operation, ...], ...]
-    """In this order, each as a whole; none: everything is as it should be."""
+    """To be executed in this order; empty: nothing has to change."""
     after: PublishedNodes
     blocked: tuple[str, ...] = ()
-    """Names that cannot be published: somebody else's nodes, or no names of nodes at all."""
+    """Names that cannot be published: another program has the node, or the name is not valid."""
 
 
 def own(place: PublishTarget, found: PublishedNodes) -> PublishedNodes:
-    """Return *found* without what another owner's master left in the fleet's node.
-
-    Epochs of two owners say nothing about each other: neither is ever superseded.
+    """Return *found* without an empty cluster's node that another owner's master left.
 
     Raises:
         DiscoveryError: Another owner's cluster of this name has instances, or nodes.
     """
+    # The node must not count: epochs of two owners cannot be compared, so neither supersedes.
     fleet = found.fleet
     if fleet is None or fleet.owner in {"", place.owner}:
         return found
@@ -105,15 +116,14 @@ def plan(
     session_id: int,
     limit: int = LIMIT,
 ) -> PublishPlan:
-    """Return how *view* becomes true.
+    """Return the transactions that publish *view*.
 
-    A node that another session owns would vanish with that session, so it is deleted and made
-    again in one transaction: nobody ever sees it missing. An incomplete view deletes nothing, and
-    what it does not name is taken over as it is. A transaction holds *limit* bytes at most.
+    An incomplete view deletes nothing, and keeps the nodes that it does not name. A transaction has
+    at most *limit* bytes.
 
     Raises:
-        Superseded: A higher epoch than the view's stands in the fleet's node.
-        DiscoveryError: That node is another owner's.
+        Superseded: The cluster's node has a higher epoch than the view.
+        DiscoveryError: That node belongs to another owner.
     """
     found = own(place, found)
     if found.fleet is not None and found.fleet.epoch > view.epoch:
@@ -133,8 +143,8 @@ def plan(
     leaving = sorted(found.ours - wanted.keys() - blocked) if view.complete else []
     units += [(Delete(place.at(name)),) for name in leaving if name in found.nodes]
 
-    # A name whose node has gone still counts until a complete view says that it left: whoever
-    # reads this keeps what it had, and takes nobody's traffic away.
+    # A name whose node is missing still counts until a complete view leaves it out: otherwise a
+    # reader of the count would take traffic away from an instance that may be well.
     names = wanted.keys() if view.complete else wanted.keys() | (found.ours - blocked)
     nodes = tuple(sorted(names))
     fleet = FleetNode(view.epoch, view.revision, len(names), place.api_url, nodes, place.owner)
@@ -149,17 +159,15 @@ def plan(
 
 
 def _intent(found: PublishedNodes, fleet: FleetNode) -> FleetNode:
-    """Return what stands in the fleet's node while several transactions are on their way.
-
-    It names every node that may be made, so that none is forgotten when the rest does not follow.
-    """
+    """Return the content of the cluster's node until the last of several transactions."""
+    # It names every node that may be created, so that none is forgotten if the rest fails.
     nodes = found.ours | set(fleet.nodes)
     count, revision = (found.fleet.count, found.fleet.revision) if found.fleet else (0, 0)
     return attrs.evolve(fleet, revision=revision, count=count, nodes=tuple(sorted(nodes)))
 
 
 def _may(name: str, found: PublishedNodes, data: bytes) -> bool:
-    """Say whether the node *name* is ours to write: missing, published by us, or the same."""
+    """Return whether the node *name* may be written: it is missing, ours, or the same."""
     if not valid_name(name):
         return False
     node = found.nodes.get(name)
@@ -169,26 +177,28 @@ def _may(name: str, found: PublishedNodes, data: bytes) -> bool:
 def _units(
     place: PublishTarget, found: PublishedNodes, wanted: Mapping[str, bytes], session_id: int
 ) -> Iterator[tuple[Operation, ...]]:
-    """Yield what belongs together, a tuple for each node that is not as it should be."""
+    """Yield the operations for each node that must change; they belong into one transaction."""
     for name, data in wanted.items():
         at, node = place.at(name), found.nodes.get(name)
         if node is None:
             yield (Create(at, data, ephemeral=True),)
         elif node.owner != session_id:
+            # It would vanish with that session. Both operations are in one transaction, so no
+            # reader ever sees the node missing.
             yield (Delete(at), Create(at, data, ephemeral=True))
         elif node.data != data:
             yield (SetData(at, data, node.version),)
 
 
 def _settled(node: ZNode | None, data: bytes, session_id: int) -> bytes:
-    """Return what a node should hold: what it holds, where that is ours and means the same."""
+    """Return the content for a node; the old one if it is ours and differs in revision only."""
     if node is not None and node.owner == session_id and _same(node.data, data):
         return node.data
     return data
 
 
 def _same(old: bytes, new: bytes) -> bool:
-    """Say whether two contents mean the same place; a later revision alone is no news."""
+    """Return whether two contents are equal except for epoch and revision."""
     if old == new:
         return True
     try:
@@ -204,10 +214,10 @@ def _transactions(
     version: int | None,
     batches: Sequence[tuple[Operation, ...]],
 ) -> tuple[tuple[Operation, ...], ...]:
-    """Return the transactions; each is void once another master has written the fleet's node.
+    """Return the transactions; each fails once another master has written the cluster's node.
 
-    *said* is what the fleet's node holds meanwhile (None: one transaction does it all), and at
-    the end.
+    *said* is the content of the cluster's node until the last transaction (None: there is only
+    one), and after it.
     """
     intent, fleet = said
     first: tuple[tuple[Operation, ...], ...] = ()
@@ -230,7 +240,7 @@ def _write(path: str, fleet: FleetNode, version: int | None) -> Operation:
 def _batches(
     units: Sequence[tuple[Operation, ...]], room: int
 ) -> tuple[tuple[Operation, ...], ...]:
-    """Return the units in order, as few batches as there is room for; one at least."""
+    """Return the units in order, in as few batches as possible; at least one."""
     batches: list[list[Operation]] = [[]]
     used = 0
     for unit in units:
@@ -248,7 +258,7 @@ def _next(version: int | None) -> int:
 
 
 def _after(found: PublishedNodes, wanted: Mapping[str, bytes], session_id: int) -> dict[str, ZNode]:
-    """Return our nodes as they are once everything was done."""
+    """Return our nodes after the transactions."""
     after: dict[str, ZNode] = {}
     for name, data in wanted.items():
         node = found.nodes.get(name)

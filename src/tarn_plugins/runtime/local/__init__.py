@@ -1,7 +1,7 @@
 """Real Tritons on this machine: the runtime ``local``.
 
-A keeper starts the master and starts it again when it ends; the master starts each Triton in a
-session of its own, so every Triton outlives the master, and the master every client.
+A keeper starts the master, and restarts it when it ends. The master starts each Triton in a
+separate session, so a Triton outlives the master, and the master outlives every client.
 """
 
 from collections.abc import Iterable, Mapping
@@ -27,7 +27,7 @@ __all__ = ["LocalSettings", "tarn_doctor_checks", "tarn_runtimes"]
 
 @attrs.frozen
 class LocalSettings:
-    """The local runtime has no settings of its own; see ``triton`` and ``instance``."""
+    """The local runtime has no settings; see ``triton`` and ``instance``."""
 
 
 # Each part is imported when it is made: a client never loads what only a master needs.
@@ -52,14 +52,14 @@ def _state_store(_settings: LocalSettings, context: MasterContext) -> StateStore
 
 
 def _epoch(settings: Any, directory: Path, environ: Mapping[str, str]) -> Epoch:
-    from tarn_plugins.runtime.local.epoch import claim  # noqa: PLC0415
+    from tarn_plugins.runtime.local.state import claim_epoch  # noqa: PLC0415
 
-    return claim(settings, directory, environ)
+    return claim_epoch(settings, directory, environ)
 
 
 @hookimpl
 def tarn_runtimes() -> Mapping[str, RuntimeFactory]:
-    """Offer ``local``."""
+    """Offer the runtime ``local``."""
     return {
         "local": RuntimeFactory(
             settings=LocalSettings,
@@ -67,11 +67,8 @@ def tarn_runtimes() -> Mapping[str, RuntimeFactory]:
             runtime=_runtime,
             state_store=_state_store,
             epoch=_epoch,
-            capabilities=RuntimeCapabilities(
-                keeps_instances_on_master_loss=True, tells_memory=True, gpus=True
-            ),
+            capabilities=RuntimeCapabilities(tells_memory=True, gpus=True),
             summary="Triton as processes of this machine, no container needed",
-            requires=("cattrs",),
             extra="local",
         )
     }
@@ -79,9 +76,9 @@ def tarn_runtimes() -> Mapping[str, RuntimeFactory]:
 
 @hookimpl
 def tarn_doctor_checks(spec: ClusterSpec, context: ClientContext) -> Iterable[Check]:
-    """Offer to look at this machine, where instances shall run on it."""
+    """Offer checks of this machine when the spec runs instances on it."""
     if spec.runtime.use != "local":
         return ()
-    from tarn_plugins.runtime.local.examination import offered  # noqa: PLC0415 (only when asked)
+    from tarn_plugins.runtime.local.checks import offered  # noqa: PLC0415 (only when asked)
 
     return offered(spec, context)

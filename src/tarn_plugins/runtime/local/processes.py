@@ -1,4 +1,4 @@
-"""Start processes, and notice within milliseconds when one ends."""
+"""Start processes, and notice their ends within milliseconds."""
 
 import contextlib
 import heapq
@@ -18,24 +18,24 @@ import attrs
 
 from tarn.descriptors import from_before
 from tarn.interfaces import Clock
-from tarn_plugins.runtime.local.procfs import start_ticks
+from tarn_plugins.runtime.local.machine import start_ticks
 
 __all__ = ["LOG", "ProcessHandle", "Watcher", "rotate", "spawn", "tail"]
 
 log = logging.getLogger(__name__)
 
+# The output of Triton and of its Python models, in the order in which they write it.
 LOG = "triton.stderr"
-"""What Triton writes, and what its Python models print, in the order in which it comes."""
 _TAIL_BYTES = 64 * 1024
 _LONGEST_SLEEP_S = 60.0
 
 
 def spawn(argv: Sequence[str], environ: Mapping[str, str], folder: Path) -> int:
-    """Start *argv* in a session of its own and return its pid; it outlives this process.
+    """Start *argv* in a new session, so that it outlives this process, and return its pid.
 
-    Its standard input is empty, its output is appended to `LOG` in *folder*, which is also its
-    working directory; it inherits no other file, and of the open files the user's own limit. The
-    caller reaps it.
+    Its standard input is empty, its output is appended to `LOG` in its working directory *folder*,
+    and its limit of open files is the one with which this process was started. The caller must reap
+    it.
 
     Raises:
         OSError: It could not be started.
@@ -52,24 +52,22 @@ def spawn(argv: Sequence[str], environ: Mapping[str, str], folder: Path) -> int:
             start_new_session=True,
         )
     from_before(process.pid)
-    # The watcher reaps it by its pidfd; Popen must not try, nor warn that nobody did.
+    # The watcher reaps it; without a return code, Popen would try to, or warn.
     process.returncode = 0
     return process.pid
 
 
 def rotate(log: Path, limit_bytes: int) -> None:
-    """Move what a log holds beyond *limit_bytes* into ``<log>.1``; two are kept.
-
-    Copied and cut, since who writes keeps its file open (it appends, so it goes on at the start).
-    """
+    """Move a log of more than *limit_bytes* to ``<log>.1``, in place of an older one."""
     with contextlib.suppress(OSError):
         if log.stat().st_size > limit_bytes:
+            # Not renamed: the writer keeps the file open, and appends at its new end after this.
             shutil.copyfile(log, log.with_name(f"{log.name}.1"))
             os.truncate(log, 0)
 
 
 def tail(folder: Path, limit: int = _TAIL_BYTES) -> list[str]:
-    """Return the last lines of an instance's log; [] without one."""
+    """Return the last lines of an instance's log; [] if there is none."""
     with contextlib.suppress(OSError), (folder / LOG).open("rb") as log:
         log.seek(max(0, log.seek(0, os.SEEK_END) - limit))
         return log.read().decode(errors="replace").splitlines()
@@ -78,26 +76,27 @@ def tail(folder: Path, limit: int = _TAIL_BYTES) -> list[str]:
 
 @attrs.define(eq=False)
 class ProcessHandle:
-    """A process that is being watched; signals through it never reach another one."""
+    """A watched process; its signals never reach another process with the same pid."""
 
     pid: int
     start: int
     descriptor: int = -1
-    """Its pidfd; -1 once it ended."""
+    """Its pidfd; -1 after its end."""
     peak_mib: int = 0
-    """The most memory that it had, once it ended; 0: it is not our child."""
+    """Its peak memory, known after its end; 0: it was not our child."""
 
     def send(self, *numbers: signal.Signals) -> None:
-        """Send signals; nothing happens when it has ended."""
+        """Send signals, unless it has ended."""
         for number in numbers:
             with contextlib.suppress(ProcessLookupError, OSError):
+                # After its end the descriptor is -1, which the kernel refuses with an `OSError`.
                 signal.pidfd_send_signal(self.descriptor, number)
 
 
 class Watcher:
-    """One thread that waits for the ends of processes, and for points in time.
+    """A thread that waits for the ends of processes, and for points in time.
 
-    What it calls runs on that thread and must be quick; what it raises is logged, and survived.
+    Its callbacks run on that thread and must be quick. It logs their exceptions and continues.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -116,16 +115,17 @@ class Watcher:
     def watch(
         self, pid: int, start: int | None, ended: Callable[[int | None], None]
     ) -> ProcessHandle:
-        """Call *ended* once when the process ends; any thread.
+        """Call *ended* once when the process ends, or soon if it has. From any thread.
 
-        It gets the exit code, or minus the signal, or None when the process is not our child.
-        *start* None: it was just started by us. A process that is gone already has ended.
+        The argument is the exit code, minus the signal, or None if the process is not our child.
+        *start* is None for a process that the caller has just started.
 
         Raises:
-            OSError: This process lacks what watching takes, mostly a file descriptor.
+            OSError: This process lacks a resource for watching, mostly a file descriptor.
         """
         handle = ProcessHandle(pid, start or 0)
         with contextlib.suppress(ProcessLookupError):
+            # Before the start is read: a pid that was used again meanwhile shows by another start.
             handle.descriptor = os.pidfd_open(pid)
         try:
             started = start_ticks(pid)
@@ -142,16 +142,18 @@ class Watcher:
         return handle
 
     def at(self, when_s: float, action: Callable[[], None]) -> None:
-        """Call *action* at the monotonic second *when_s*; any thread."""
+        """Call *action* at the monotonic second *when_s*. From any thread."""
+        # The number decides between equal times, since functions cannot be compared.
         self._post(lambda: heapq.heappush(self._timers, (when_s, next(self._order), action)))
 
     def close(self) -> None:
-        """End the thread and let go of every process; they live on. Idempotent."""
+        """End the thread; the processes keep running. Idempotent."""
         if self._closing:
             return
         self._closing = True
         os.eventfd_write(self._wake, 1)
         self._thread.join(1.0)
+        # Set to -1 first, so that no signal goes to the next owner of the descriptor's number.
         for handle in self._handles:
             descriptor, handle.descriptor = handle.descriptor, -1
             os.close(descriptor)
@@ -196,16 +198,15 @@ class Watcher:
 
 
 def _survived(action: Callable[[], None]) -> None:
-    """Do *action*; without this thread no end of a process would be noticed any more."""
     try:
         action()
-    except Exception:
+    except Exception:  # without this thread the master would notice no end of a process
         log.exception("the clean-up after the end of a process failed")
 
 
 def _reap(handle: ProcessHandle) -> int | None:
     try:
-        # By pid, for the memory that it had: it cannot be another's before this has returned.
+        # Only wait4 tells the memory. The pid cannot be reused before this call reaps it.
         pid, status, used = os.wait4(handle.pid, os.WNOHANG)
     except ChildProcessError:
         return None

@@ -14,6 +14,7 @@ from tarn.descriptors import shortage
 from tarn.domain import (
     Endpoint,
     Fact,
+    Issue,
     Launch,
     Pending,
     Recovered,
@@ -28,49 +29,67 @@ from tarn.triton.abandoned import remove_abandoned
 from tarn.triton.command import argv
 from tarn.triton.gpus import present
 from tarn.triton.stubs import LOOK_EVERY_S, ChildProcesses
-from tarn_plugins.runtime.local import epoch, gpus
-from tarn_plugins.runtime.local.environment import (
-    LOOPBACK,
-    environment,
-    masters_own,
-    shm_prefix,
+from tarn_plugins.runtime.local.files import (
+    ProcessRecord,
+    Records,
+    clear,
+    log_tail,
+    read_keeper,
+    remove_files,
+    remove_oldest,
+    write_ref,
 )
-from tarn_plugins.runtime.local.exits import ProcessExit, could_not_start, explain
-from tarn_plugins.runtime.local.instance_logs import log_tail, remove_oldest
-from tarn_plugins.runtime.local.leftovers import clear, read_keeper, remove_files
-from tarn_plugins.runtime.local.ports import Ports, outward
-from tarn_plugins.runtime.local.processes import LOG, Watcher, rotate, spawn, tail
-from tarn_plugins.runtime.local.procfs import (
+from tarn_plugins.runtime.local.instances import (
+    LocalInstance,
+    ProcessExit,
+    allocate_gpus,
+    could_not_start,
+    environment,
+    explain,
+    fact,
+    lacking_gpus,
+    masters_own,
+    never_started,
+    ports,
+    shm_prefix,
+    visible_gpus,
+)
+from tarn_plugins.runtime.local.machine import (
+    LOOPBACK,
+    Ports,
     alive,
     holder,
     kill,
     memory_mib,
+    outward,
     processes_of,
     rss_mib,
     start_ticks,
 )
-from tarn_plugins.runtime.local.records import ProcessRecord, Records
-from tarn_plugins.runtime.local.ref import write_ref
-from tarn_plugins.runtime.local.slots import LocalInstance, fact, never_started, ports
+from tarn_plugins.runtime.local.processes import LOG, Watcher, rotate, spawn, tail
+from tarn_plugins.runtime.local.state import Fence
 
 __all__ = ["LocalRuntime"]
 
 log = logging.getLogger(__name__)
+# After ``triton.exit_timeout``, at which Triton itself drops the requests in flight.
 KILL_AFTER_S = 2.0
-"""Beyond Triton's own exit time-out, which cuts what is in flight."""
 ROTATE_EVERY_S = 10.0
 _LATER = {"kind": "what an instance left behind will be removed later"}
-KEEPER_GONE = "TARN-1014 no keeper: nobody restarts the master when it ends; see `tarn up`"
+_KEEPER_GONE = "no keeper: nobody restarts the master when it ends; see `tarn up`"
 
 
 class LocalRuntime:
-    """The ``Runtime`` of one machine: `apply` on the worker, ends of processes on the watcher."""
+    """The ``Runtime`` of one machine.
+
+    The worker calls `apply`; the watcher's thread handles the ends of processes.
+    """
 
     def __init__(
         self, context: MasterContext, *, present_gpus: Callable[[], tuple[str, ...]] = present
     ) -> None:
         self._context = context
-        self._fence = epoch.Fence(context.directory, context.epoch)
+        self._fence = Fence(context.directory, context.epoch)
         self._records = Records(context.directory / "instances")
         bind = context.spec.triton.bind or LOOPBACK
         self._ports = Ports(bind)
@@ -79,7 +98,7 @@ class LocalRuntime:
         self._lock = threading.Lock()
         self._slots: dict[str, LocalInstance] = {}
         self._asked: dict[str, Pending] = {}
-        self._moved: dict[str, str] = {}
+        self._moved: dict[str, Issue] = {}
         self._facts: tuple[Fact, ...] = ()
         self._keeper_gone = True
         self._program: binary.TritonProgram | None = None
@@ -89,13 +108,25 @@ class LocalRuntime:
     # -- the Protocol ------------------------------------------------------------------------
 
     def start(self, api_url: str) -> Recovered:
-        """Write ``ref.json``, and adopt every process that an earlier master left running."""
+        """Write ``ref.json``, and adopt the running instances of an earlier master."""
         context = self._context
         watcher = self._watcher = Watcher(context.clock)
+        ref = ClusterRef(
+            name=context.spec.name,
+            runtime="local",
+            epoch=context.epoch,
+            url=api_url,
+            pid=os.getpid(),
+            pid_started=start_ticks(os.getpid()),
+            started_at=context.clock.at(),
+        )
         with self._fence.held():
-            write_ref(context.directory, self._ref(api_url))
+            write_ref(context.directory, ref)
         notes = self._recover()
-        self._watch_keeper(watcher)
+        keeper = read_keeper(context.directory)
+        if keeper is not None and alive(keeper.pid, keeper.start):
+            self._keeper_gone = False
+            watcher.watch(keeper.pid, keeper.start, self._keeper_has_ended)
         self._rotate_logs()
         watcher.at(context.clock.now_s(), self._look_at_stubs)
         self._publish()
@@ -103,7 +134,7 @@ class LocalRuntime:
         return Recovered(tuple(f for f in facts if isinstance(f, Running)), notes)
 
     def apply(self, wish: RuntimeWish) -> None:
-        """Start what is wanted and missing, end what is to stop, forget what nobody names."""
+        """Start missing instances, stop those of ``wish.stop``, forget those not named."""
         self._fence.check()
         named = {instance_id for instance_id, _ in wish.want} | wish.stop
         self._forget(named)
@@ -114,39 +145,36 @@ class LocalRuntime:
                 self._launch(instance_id, wish.launch(spec_hash))
                 self._publish()
         if self._context.spec.instance.max_rss_mib is not None:
-            self._measure()
+            # Often enough here: a wish comes at least every ten seconds.
+            with self._lock:
+                running = [slot for slot in self._slots.values() if slot.ended is None]
+            for slot in running:
+                if slot.record.pid is not None:
+                    slot.rss_mib = rss_mib(slot.record.pid)
         self._publish()
 
-    def _measure(self) -> None:
-        """Measure what each instance holds; a wish comes every ten seconds at least."""
-        with self._lock:
-            slots = [slot for slot in self._slots.values() if slot.ended is None]
-        for slot in slots:
-            if slot.record.pid is not None:
-                slot.rss_mib = rss_mib(slot.record.pid)
-
     def facts(self) -> tuple[Fact, ...]:
-        """Return one fact for each instance, and one more where a stub of it ended."""
+        """Return one fact for each instance, and another if one of its stubs ended."""
         return self._facts
 
     def heard_s(self) -> float:
-        """Return now: this machine grants at once."""
+        """Return the present time: this machine always answers."""
         return self._context.clock.now_s()
 
-    def warnings(self) -> tuple[str, ...]:
-        """Say when nobody would restart this master, and which fixed ports somebody else holds."""
+    def warnings(self) -> tuple[Issue, ...]:
+        """Warn of a missing keeper, and of fixed ports that other programs hold."""
         with self._lock:
             moved = [*self._moved.values()]
         if self._keeper_gone:
-            moved.append(KEEPER_GONE)
+            moved.append(Issue("", _KEEPER_GONE, code="TARN-1014"))
         return tuple(moved)
 
     def log(self, instance_id: str, lines: int) -> LogTail:
-        """Return the end of an instance's log, also of one that ended, until it is removed."""
+        """Return the last *lines* of an instance's log, until that is removed."""
         return log_tail(self._context.directory, instance_id, lines)
 
     def finish(self) -> None:
-        """Remove everything of the cluster but its logs."""
+        """Remove the cluster's files, except its logs."""
         with self._fence.held():
             clear(self._context.directory)
             remove_files(self._context.directory)
@@ -162,14 +190,14 @@ class LocalRuntime:
         self._publish()
 
     def close(self) -> None:
-        """End the watcher; instances stay."""
+        """End the watcher; instances keep running."""
         if self._watcher is not None:
             self._watcher.close()
 
     # -- starting ----------------------------------------------------------------------------
 
     def _launch(self, instance_id: str, launch: Launch) -> None:
-        """Start one instance; what goes wrong becomes a fact."""
+        """Start one instance; a failure becomes a fact."""
         count = launch.instance.resources.gpus
         mine = self._allocate(count)
         if mine is None:
@@ -201,10 +229,11 @@ class LocalRuntime:
     def _not_started(
         self, slot: LocalInstance, launch: Launch, error: LaunchError | OSError
     ) -> None:
-        """Let it fail, or wait where this machine lacks something: that is not its fault."""
+        """Mark *slot* as failed, or as pending if this machine lacks a resource."""
         lack, record = shortage(error, starting=True), slot.record
-        if record.pid is not None:  # it runs, and cannot be watched
-            os.kill(record.pid, signal.SIGKILL)  # our own child, not reaped: nobody else's pid
+        if record.pid is not None:  # it runs, but could not be watched
+            # Our child, not reaped yet: no other process can have this pid.
+            os.kill(record.pid, signal.SIGKILL)
             os.waitpid(record.pid, 0)
         if not lack:
             slot.ended = could_not_start(error)
@@ -216,7 +245,7 @@ class LocalRuntime:
         self._wait_for(f"this machine lacks a resource: {lack}", record.instance_id, launch)
 
     def _take_back(self, slot: LocalInstance) -> None:
-        """Forget a start that did not come to be; it is tried again with the next wish."""
+        """Forget a failed start, so that the next wish repeats it."""
         with self._lock:
             del self._slots[slot.record.instance_id]
             self._moved.pop(slot.record.instance_id, None)
@@ -225,24 +254,24 @@ class LocalRuntime:
     def _allocate(self, count: int) -> tuple[str, ...] | None:
         with self._lock:
             held = [g for s in self._slots.values() if s.ended is None for g in s.record.gpus]
-        if not count:
-            return ()
-        ours = gpus.visible(self._gpus(), self._context.environ.get("CUDA_VISIBLE_DEVICES"))
-        return gpus.allocate(ours, held, count)
+        return allocate_gpus(self._our_gpus(), held, count) if count else ()
+
+    def _our_gpus(self) -> tuple[str, ...]:
+        return visible_gpus(self._gpus(), self._context.environ.get("CUDA_VISIBLE_DEVICES"))
 
     def _lacks(self, count: int) -> str:
-        """Say how many GPUs are free, and which instances have the others."""
-        ours = gpus.visible(self._gpus(), self._context.environ.get("CUDA_VISIBLE_DEVICES"))
+        """Return how many GPUs are free, and which instances have the others."""
+        ours = self._our_gpus()
         with self._lock:
             held = {
                 slot.record.instance_id: len(set(slot.record.gpus) & set(ours))
                 for slot in self._slots.values()
                 if slot.ended is None
             }
-        return gpus.lacks(count, len(ours), held)
+        return lacking_gpus(count, len(ours), held)
 
     def _reserve(self, slot: LocalInstance, launch: Launch) -> Endpoint:
-        """Reserve the ports of one instance; note where somebody else holds the one of the spec."""
+        """Reserve an instance's ports; note each port of the spec that another program has."""
         triton, moved = launch.triton, []
         wanted = {
             "http_port": triton.http_port,
@@ -251,7 +280,8 @@ class LocalRuntime:
         }
         given = []
         for key, port in wanted.items():
-            ours = self._ports.owns(port or 0)  # of another instance: it has the spec's own port
+            # No issue if another instance of this master has the port of the spec.
+            ours = self._ports.owns(port or 0)
             given.append(self._ports.reserve(port or 0))
             if port and given[-1] != port and not ours:
                 by = holder(port) or "another program"
@@ -259,8 +289,8 @@ class LocalRuntime:
         with self._lock:
             self._moved.pop(slot.record.instance_id, None)
             if moved:
-                text = f"TARN-3833 {slot.record.instance_id}: {'; '.join(moved)}"
-                self._moved[slot.record.instance_id] = text
+                id_ = slot.record.instance_id
+                self._moved[id_] = Issue(id_, f"{id_}: {'; '.join(moved)}", code="TARN-3833")
         return Endpoint(self._host, *given)
 
     def _spawn(self, slot: LocalInstance, launch: Launch) -> None:
@@ -275,6 +305,7 @@ class LocalRuntime:
             bind=context.spec.triton.bind or LOOPBACK,
             server_id=record.instance_id,
             backend_directory=self._program.backend_directory,
+            cache_directory=self._program.cache_directory,
             shm_prefix=record.shm_prefix,
         )
         environ = environment(
@@ -288,8 +319,11 @@ class LocalRuntime:
         remove_abandoned()
         with self._fence.held():
             self._records.write(record)
+            # The record comes first, so that a later master adopts the process even if this one is
+            # killed now.
             pid = spawn(regions.private(command), environ, self._logs(record.instance_id))
             slot.record = attrs.evolve(record, pid=pid)
+            # In two steps: if `start_ticks` raises, `_not_started` needs the pid to kill it.
             slot.record = attrs.evolve(record, pid=pid, start=start_ticks(pid))
             self._records.write(slot.record)
         self._watch(slot, just_started=True)
@@ -297,7 +331,7 @@ class LocalRuntime:
     # -- ending ------------------------------------------------------------------------------
 
     def _stop(self, instance_id: str) -> None:
-        """Ask Triton to end; the watcher's timer kills it when it does not."""
+        """Send SIGTERM; the watcher's timer kills Triton if it does not end."""
         slot = self._slots.get(instance_id)
         if slot is None:
             waiting = self._asked.get(instance_id)
@@ -307,10 +341,10 @@ class LocalRuntime:
             return
         with self._fence.held():
             slot.record = attrs.evolve(slot.record, stop_at=self._context.clock.at())
-            # On a full disk the next master asks it once more to stop: better than not at all.
+            # A full disk must not prevent the stop; the next master then requests it once more.
             with contextlib.suppress(OSError):
                 self._records.write(slot.record)
-            # A stopped (SIGSTOP) process gets the first signal only once it goes on.
+            # A process stopped by SIGSTOP receives SIGTERM only after SIGCONT.
             slot.handle.send(signal.SIGTERM, signal.SIGCONT)
         self._kill_after(slot, slot.record.exit_timeout_s + KILL_AFTER_S)
 
@@ -331,7 +365,7 @@ class LocalRuntime:
             self._kill_after(slot, 1.0)
 
     def _has_ended(self, slot: LocalInstance, code: int | None) -> None:
-        """Say why, after whatever it left behind is gone. On the watcher's thread."""
+        """Clean up after an instance, then publish why it ended. On the watcher's thread."""
         record = slot.record
         self._clear(record)
         end = ProcessExit(
@@ -350,9 +384,9 @@ class LocalRuntime:
         self._context.wake()
 
     def _clear(self, record: ProcessRecord) -> None:
-        """Remove what an instance left behind; where we lack what that takes, a second later."""
+        """Remove the leftovers of an instance; retry in a second if resources lack."""
         try:
-            # What an old master leaves to clear, the newer one clears.
+            # A superseded master leaves this to the newer one.
             with contextlib.suppress(Superseded, TimedOutError), self._fence.held():
                 clear(self._context.directory, record)
         except OSError as error:
@@ -377,16 +411,17 @@ class LocalRuntime:
             self._records.remove(instance_id)
 
     def _look_at_stubs(self) -> None:
-        """See which processes of Python models ended by themselves, and look again soon."""
+        """Find the processes of Python models that ended, and schedule the next look."""
         assert self._watcher is not None
+        # First, so that the looks go on after an exception below.
         self._watcher.at(self._context.clock.now_s() + LOOK_EVERY_S, self._look_at_stubs)
         with self._lock:
-            # An instance that must stop ends its stubs itself.
+            # A stopping instance ends its stubs itself.
             serving = [s for s in self._slots.values() if s.ended is None and not s.record.stop_at]
             slots = {slot.record.pid: slot for slot in serving if slot.record.pid is not None}
         try:
             found = self._children.look(slots.keys())
-        except OSError as error:  # nobody is taken for ended who could not be looked at
+        except OSError as error:  # no stub counts as ended without having been looked at
             log.debug("processes of Python models cannot be looked at: %s", error)
             return
         changed = False
@@ -413,7 +448,7 @@ class LocalRuntime:
             if process is not None:
                 record = attrs.evolve(record, pid=process.pid, start=process.start)  # noqa: PLW2901
             if record.pid is None:
-                # Intended, and never begun: the control thread asks for it again.
+                # It was never started; the control thread will ask for it again.
                 self._records.remove(record.instance_id)
                 continue
             self._adopt(record)
@@ -460,24 +495,6 @@ class LocalRuntime:
             stubs = [slot.stub_ended for slot in running if slot.stub_ended is not None]
             self._facts = (*slots, *self._asked.values(), *stubs)
 
-    def _ref(self, api_url: str) -> ClusterRef:
-        context = self._context
-        return ClusterRef(
-            name=context.spec.name,
-            runtime="local",
-            epoch=context.epoch,
-            url=api_url,
-            pid=os.getpid(),
-            pid_started=start_ticks(os.getpid()),
-            started_at=context.clock.at(),
-        )
-
-    def _watch_keeper(self, watcher: Watcher) -> None:
-        keeper = read_keeper(self._context.directory)
-        if keeper is not None and alive(keeper.pid, keeper.start):
-            self._keeper_gone = False
-            watcher.watch(keeper.pid, keeper.start, self._keeper_has_ended)
-
     def _keeper_has_ended(self, _code: int | None) -> None:
         self._keeper_gone = True
         self._context.wake()
@@ -490,7 +507,7 @@ class LocalRuntime:
         rotate(self._context.directory / "logs" / "master.log", most.master_max_size_mib * 2**20)
         for instance_id in ids:
             rotate(self._logs(instance_id) / LOG, most.triton_max_size_mib * 2**20)
-        # What an old master leaves to remove, the newer one removes; what failed, the next look.
+        # A superseded master leaves this to the newer one; failures are retried the next time.
         with contextlib.suppress(Superseded, TimedOutError, OSError), self._fence.held():
             remove_oldest(self._context.directory, frozenset(ids))
         self._watcher.at(self._context.clock.now_s() + ROTATE_EVERY_S, self._rotate_logs)

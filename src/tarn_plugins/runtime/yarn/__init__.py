@@ -1,7 +1,7 @@
 """Triton in containers of Hadoop YARN: the runtime ``yarn``.
 
-The client submits through a child process with a JVM; the master is YARN's ApplicationMaster, with
-a JVM of its own; each instance is a container that outlives every master.
+The client submits through a child process with a JVM. The master is YARN's ApplicationMaster, with
+a JVM in its process. Each instance is a container that outlives every master.
 """
 
 from collections.abc import Iterable, Mapping
@@ -35,7 +35,7 @@ __all__ = [
 
 
 READS = frozenset({"hdfs", "viewfs", "webhdfs", "s3a", "abfs", "abfss", "o3fs", "ofs"})
-"""Schemes of URIs that the nodes' own Hadoop reads."""
+"""Schemes of the URIs that Hadoop on the nodes reads."""
 
 
 @attrs.frozen
@@ -72,7 +72,7 @@ class YarnSettings:
     """``runtime.options`` of the runtime ``yarn``."""
 
     queue: str = "default"
-    """Queue of YARN that the cluster runs in."""
+    """YARN queue in which the cluster runs."""
     priority: int = attrs.field(default=0, validator=ge(0))
     """Priority of the application within its queue; the larger goes first."""
     docker: Docker | None = attrs.field(factory=Docker)
@@ -148,7 +148,7 @@ def _names(_settings: YarnSettings, _directory: Path, _environ: Mapping[str, str
 
 @hookimpl
 def tarn_runtimes() -> Mapping[str, RuntimeFactory]:
-    """Offer ``yarn``."""
+    """Offer the runtime ``yarn``."""
     return {
         "yarn": RuntimeFactory(
             settings=YarnSettings,
@@ -164,7 +164,6 @@ def tarn_runtimes() -> Mapping[str, RuntimeFactory]:
                 placement=True,
                 remote=True,
                 reads=READS,
-                keeps_instances_on_master_loss=True,
                 gpus=True,
             ),
             summary="Triton in containers of Hadoop YARN",
@@ -176,7 +175,7 @@ def tarn_runtimes() -> Mapping[str, RuntimeFactory]:
 
 @hookimpl
 def tarn_doctor_checks(spec: ClusterSpec, context: ClientContext) -> Iterable[Check]:
-    """Offer what there is to see of the YARN of *spec*."""
+    """Offer checks of the YARN that *spec* uses."""
     if spec.runtime.use != "yarn":
         return ()
     from tarn_plugins.runtime.yarn.doctor.offer import checks  # noqa: PLC0415
@@ -186,7 +185,7 @@ def tarn_doctor_checks(spec: ClusterSpec, context: ClientContext) -> Iterable[Ch
 
 @hookimpl
 def tarn_doctor_probes(spec: ClusterSpec, context: ClientContext) -> Iterable[Check]:
-    """Offer to look at the nodes from within containers, where instances shall run on YARN."""
+    """Offer checks from within containers, when the spec runs instances on YARN."""
     if spec.runtime.use != "yarn":
         return ()
     from tarn_plugins.runtime.yarn.probe.offer import probes  # noqa: PLC0415 (only when asked)

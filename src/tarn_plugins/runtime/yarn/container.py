@@ -1,32 +1,42 @@
-"""What a master learns from the environment that YARN gave its container. Pure."""
+"""A master's command and environment, and what it reads from its container's. Pure."""
 
 import re
 from collections.abc import Mapping
 
 from tarn.domain import Epoch
 from tarn.errors import LaunchError
+from tarn_plugins.runtime.yarn import YarnSettings
 
-__all__ = ["HEAP_VARIABLE", "JAVA_VARIABLE", "application_id", "epoch", "heap_mib", "host"]
+__all__ = [
+    "HEAP_VARIABLE",
+    "JAVA_VARIABLE",
+    "application_id",
+    "epoch",
+    "heap_mib",
+    "host",
+    "master_command",
+    "master_environ",
+]
 
+# The deployer sets it from ``master.memory``: the JVM starts before the spec can be read.
 HEAP_VARIABLE = "TARN_JAVA_HEAP_MIB"
-"""Set by the deployer from ``master.memory``: the JVM starts before the spec can be read."""
+# The deployer sets it from ``runtime.options.java_home``. ``JAVA_HOME`` may be the node's own, over
+# which a Java in the packed environment takes precedence.
 JAVA_VARIABLE = "TARN_JAVA_HOME"
-"""Set by the deployer from ``runtime.options.java_home``: ``JAVA_HOME`` may be the node's own, and
-a Java in the packed environment goes before that."""
+# Measured: the live Java objects of a master take 15 MiB.
 _LEAST_HEAP_MIB, _MOST_HEAP_MIB = 64, 512
-"""Measured: the live Java objects of a master take 15 MiB."""
 
+# ``container_e01_1700000000000_0001_02_000001``: the epoch part comes after an RM restart.
 _CONTAINER = re.compile(r"container_(?:e\d+_)?(?P<cluster>\d+)_(?P<app>\d+)_(?P<attempt>\d+)_\d+")
-"""``container_e01_1700000000000_0001_02_000001``: the epoch part comes after an RM restart."""
 
 
 def heap_mib(memory_mib: int) -> int:
-    """Return what Java's heap may take of a master's container; Python takes the most of it."""
+    """Return the size of Java's heap in a master's container, most of which Python uses."""
     return max(_LEAST_HEAP_MIB, min(memory_mib // 16, _MOST_HEAP_MIB))
 
 
 def epoch(environ: Mapping[str, str]) -> Epoch:
-    """Return (submission time in ms, attempt): both grow with every master of one name.
+    """Return (submission time in ms, attempt), which grows with every master of a name.
 
     YARN sets ``APP_SUBMIT_TIME_ENV`` and ``CONTAINER_ID`` (``ApplicationConstants``).
     """
@@ -35,14 +45,38 @@ def epoch(environ: Mapping[str, str]) -> Epoch:
 
 
 def application_id(environ: Mapping[str, str]) -> str:
-    """Return the id of the application that this container belongs to."""
+    """Return the id of this container's application."""
     found = _container(environ)
     return f"application_{found['cluster']}_{found['app']}"
 
 
 def host(environ: Mapping[str, str]) -> str:
-    """Return the name of this node, as its NodeManager calls itself."""
+    """Return the name of this node, as its NodeManager reports it."""
     return _needed(environ, "NM_HOST")
+
+
+def master_command(python: str) -> list[str]:
+    """Return the master's command line."""
+    # -P: no file in the working directory can shadow a module.
+    return [python, "-P", "-m", "tarn.master", ".", "--runtime", "yarn"]
+
+
+def master_environ(settings: YarnSettings, memory_mib: int) -> dict[str, str]:
+    """Return the variables that TARN sets for a master of *memory_mib*.
+
+    They contain no secret, since everybody may read them.
+    """
+    named = {
+        "HADOOP_HOME": settings.hadoop_home,
+        "JAVA_HOME": settings.java_home,
+        JAVA_VARIABLE: settings.java_home,
+    }
+    return {
+        "MALLOC_ARENA_MAX": "2",
+        "PYTHONUNBUFFERED": "1",
+        HEAP_VARIABLE: str(heap_mib(memory_mib)),
+        **{name: value for name, value in named.items() if value},
+    }
 
 
 def _container(environ: Mapping[str, str]) -> re.Match[str]:

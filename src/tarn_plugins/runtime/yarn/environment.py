@@ -1,61 +1,75 @@
-"""A packed Python environment: the archive that `tarn pack` makes, as the nodes use it. Pure.
+"""A packed Python environment: the archive of `tarn pack`, as the nodes use it.
 
-It is unpacked by the NodeManager and linked into a container's directory as ``.tarn/python``; the
-interpreter is ``bin/python3`` in it, and a Java for the master may be ``jre``. Its first member
-says what it is, so that a look at its first bytes tells whether it fits.
+The NodeManager unpacks it, and links it into a container's directory as ``.tarn/python``. Its
+interpreter is ``bin/python3``, and it may contain a Java for the master in ``jre``. Its first
+member describes it, so that its first bytes show whether it fits.
+
+An archive of the client's machine is copied to where the nodes read it::
+
+    <staging>/.environments/<digest>.tar.gz     0644
+
+The digest is that of the content. So all clusters of a user share one copy, and a second `up`
+copies nothing.
 """
 
+import hashlib
 import json
 import re
 import tarfile
 import zlib
 from collections.abc import Iterator
 from io import BytesIO
+from pathlib import Path
 from typing import Final
 
 import attrs
 
+from tarn.errors import LaunchError, NotFoundError, ProviderError, RefusedError
 from tarn.interfaces import Finding
 from tarn_plugins.runtime.yarn import READS
-from tarn_plugins.runtime.yarn.messages import FileEntry, LocalFile
+from tarn_plugins.runtime.yarn.messages import ClientFiles, FileEntry, LocalFile
 
 __all__ = [
     "DIRECTORY",
-    "HEAD",
     "INTERPRETER",
     "PYTHONS",
-    "ArchiveInspection",
     "about",
-    "examine",
-    "findings",
+    "bring",
     "is_local",
     "is_packed",
-    "misplaced",
+    "look",
+    "packed",
+    "put",
     "resource",
 ]
 
+# Its place in a container's directory.
 DIRECTORY: Final = ".tarn/python"
-"""Where it lies in a container's directory."""
+# The path in a launch file, which the run script makes absolute.
 INTERPRETER: Final = f"{DIRECTORY}/bin/python3"
-"""What a launch file names; the run script makes it absolute."""
+# The first bytes of an archive, which contain its description.
 HEAD: Final = 65536
-"""Bytes at the beginning of an archive that hold what it says of itself."""
+# Its first member.
 ABOUT: Final = "tarn-environment.json"
-"""Its first member."""
+# A zip keeps neither links nor executable bits.
 _ENDS = (".tar.gz", ".tgz")
-"""A zip keeps neither links nor who may execute what."""
+# The oldest Python for tarn, and the first one that is too new.
 PYTHONS = ((3, 11), (3, 14))
-"""The first one that tarn runs on, and the first one that it does not."""
 _GZIP = 16 + zlib.MAX_WBITS
+# YARN's launch script contains the file's name.
 _PLAIN = re.compile(r"[A-Za-z0-9._,=@%+~:/-]+")
-"""The file's name is part of YARN's launch script."""
 _WHERE = "runtime.options.python"
 _PACK = "`tarn pack` makes one that fits"
+
+# The directory's name in the user's staging directory, next to the clusters'.
+SHELF = ".environments"
+# It contains no secret, so all users of a node may share a copy.
+_OPEN, _PASSABLE = 0o644, 0o755
 
 
 @attrs.frozen
 class ArchiveManifest:
-    """What an archive says of itself."""
+    """The description in an archive."""
 
     tarn: str
     """Version of tarn in it."""
@@ -65,30 +79,33 @@ class ArchiveManifest:
 
 @attrs.frozen
 class ArchiveInspection:
-    """What a look at an archive found."""
+    """The result of the inspection of an archive."""
 
     found: str = ""
-    """Why it cannot be used, in words; empty when it was read."""
+    """Why it cannot be used; empty when it was read."""
     code: str = ""
     about: ArchiveManifest | None = None
-    """None: it does not say what it is."""
+    """None: it has no description."""
 
 
 def is_packed(python: str | None) -> bool:
-    """Say whether the setting names an archive; else it is a path of the nodes, or nothing."""
+    """Return whether the setting names an archive, not a path of the nodes."""
     return python is not None and ("://" in python or python.lower().endswith(_ENDS))
 
 
+def packed(python: str | None) -> str:
+    """Return the archive that ``runtime.options.python`` names, or ''."""
+    return python if python is not None and is_packed(python) else ""
+
+
 def is_local(python: str) -> bool:
-    """Say whether the archive *python* is a file of the client's machine."""
+    """Return whether the archive *python* is a file of the client's machine."""
     return "://" not in python
 
 
 def resource(entry: FileEntry) -> LocalFile:
-    """Return the archive as NodeManagers bring it.
-
-    Where everybody may read it, all users of a node share one copy, and no token is needed.
-    """
+    """Return the archive as a file for NodeManagers to localize."""
+    # If everybody may read it, all users of a node share one copy, and no token is needed.
     return LocalFile(
         DIRECTORY, entry.uri, entry.bytes, entry.modified_ms,
         public=entry.public, archive=True, application=not entry.public,
@@ -96,7 +113,7 @@ def resource(entry: FileEntry) -> LocalFile:
 
 
 def examine(head: bytes) -> ArchiveInspection:
-    """Look at the first `HEAD` bytes of an archive."""
+    """Inspect the first `HEAD` bytes of an archive."""
     if not head.startswith(b"\x1f\x8b"):
         return ArchiveInspection("is not a tar.gz", "TARN-3192")
     try:
@@ -114,7 +131,7 @@ def examine(head: bytes) -> ArchiveInspection:
 
 
 def about(content: bytes) -> ArchiveManifest | None:
-    """Read what an archive says of itself; None: not in words that are known."""
+    """Read the description of an archive; None if it is malformed."""
     try:
         said = json.loads(content)
         return ArchiveManifest(tarn=str(said["tarn"]), python=str(said["python"]))
@@ -123,7 +140,7 @@ def about(content: bytes) -> ArchiveManifest | None:
 
 
 def findings(python: str, seen: ArchiveInspection, ours: str) -> Iterator[Finding]:
-    """Yield what is wrong with the archive *python* for a client of tarn *ours*."""
+    """Yield the problems of the archive *python* for a client of tarn *ours*."""
     where = f"{_WHERE} = '{python}'"
     if seen.found:
         yield Finding(seen.code, where, seen.found, f"Name another archive; {_PACK}")
@@ -141,7 +158,7 @@ def findings(python: str, seen: ArchiveInspection, ours: str) -> Iterator[Findin
 
 
 def misplaced(python: str) -> Finding | None:
-    """Return what is wrong with the place that *python* names; None when nothing is. Pure."""
+    """Return the problem of the location *python*, or None. Pure."""
     where, scheme = f"{_WHERE} = '{python}'", python.partition("://")[0]
     if is_local(python):
         if python.startswith("/"):
@@ -170,7 +187,9 @@ def _unfit(where: str, said: ArchiveManifest, ours: str) -> Iterator[Finding]:
             f"holds tarn {said.tarn}, but this is tarn {ours}",
             f"Pack it again: {_PACK}; or use tarn {said.tarn} here",
         )
-    if not _fits(said.python):
+    parts = said.python.split(".")[:2]
+    fits = all(map(str.isdecimal, parts)) and PYTHONS[0] <= tuple(map(int, parts)) < PYTHONS[1]
+    if not fits:
         least, beyond = (".".join(map(str, one)) for one in PYTHONS)
         yield Finding(
             "TARN-3193",
@@ -180,6 +199,86 @@ def _unfit(where: str, said: ArchiveManifest, ours: str) -> Iterator[Finding]:
         )
 
 
-def _fits(version: str) -> bool:
-    parts = version.split(".")[:2]
-    return all(map(str.isdecimal, parts)) and PYTHONS[0] <= tuple(map(int, parts)) < PYTHONS[1]
+def look(python: str, files: ClientFiles, ours: str) -> tuple[Finding, ...]:
+    """Return the problems of the archive *python* for a client of tarn *ours*."""
+    if (wrong := misplaced(python)) is not None:
+        return (wrong,)
+    try:
+        seen = examine(_head(python, files))
+    except NotFoundError as error:
+        seen = ArchiveInspection(error.found, "TARN-3190")
+    except ProviderError as error:
+        seen = ArchiveInspection(f"cannot be read: {error.found}", "TARN-3191")
+    return tuple(findings(python, seen, ours))
+
+
+def bring(python: str, staging: str, files: ClientFiles) -> FileEntry:
+    """Return the archive where the nodes read it; copy a local one if needed.
+
+    Raises:
+        LaunchError: It cannot be read (TARN-3190, TARN-3191).
+        ProviderError: The file system did not answer, or has no space.
+    """
+    if not is_local(python):
+        return files.entry(python)
+    local = Path(python)
+    try:
+        with local.open("rb") as archive:
+            digest = hashlib.file_digest(archive, "sha256").hexdigest()[:32]
+        target = f"{staging}/{SHELF}/{digest}.tar.gz"
+        size = local.stat().st_size
+    except OSError as error:
+        raise LaunchError(
+            "yarn",
+            f"the packed environment cannot be read: {error.strerror}",
+            code="TARN-3190" if isinstance(error, FileNotFoundError) else "TARN-3191",
+            where=python,
+            next_step="Name another archive in runtime.options.python; `tarn pack` makes one.",
+        ) from error
+    there = _there(files, target)
+    if there is not None and there.bytes == size:
+        return there
+    files.directory(staging, _PASSABLE)
+    return files.upload(local, target, mode=_OPEN)
+
+
+def put(local: Path, uri: str, files: ClientFiles) -> tuple[str, bool]:
+    """Copy *local* to *uri*, unless a file of its size exists; see `tarn.interfaces.Uploader`.
+
+    Raises:
+        RefusedError: Another file exists there.
+        ProviderError: It cannot be written.
+    """
+    if (wrong := misplaced(uri)) is not None:
+        raise ProviderError("yarn", wrong.found, code="TARN-3198", where=uri)
+    uri = files.qualified(uri)
+    there = _there(files, uri)
+    if there is None:
+        return files.upload(local, uri, mode=_OPEN).uri, False
+    if there.bytes != local.stat().st_size:
+        raise RefusedError(
+            "there is another file of this name",
+            code="TARN-3198",
+            where=uri,
+            next_step="Name the directory only: an archive is named by its content.",
+        )
+    return there.uri, True
+
+
+def _there(files: ClientFiles, uri: str) -> FileEntry | None:
+    try:
+        return files.entry(uri)
+    except NotFoundError:
+        return None
+
+
+def _head(python: str, files: ClientFiles) -> bytes:
+    if not is_local(python):
+        return files.head(python, HEAD)
+    try:
+        with Path(python).open("rb") as archive:
+            return archive.read(HEAD)
+    except FileNotFoundError as error:
+        raise NotFoundError("there is no such file on this machine") from error
+    except OSError as error:
+        raise ProviderError("yarn", error.strerror or "no reason was given") from error

@@ -1,57 +1,53 @@
-"""The keytab of a cluster: looked at before it is used, and cut down to what a master needs. Pure.
-
-A keytab may hold the keys of many. A master gets those of its principal and no others.
-"""
+"""Check the keytab of a cluster, and reduce it to the keys of its principal. Pure."""
 
 from collections.abc import Iterable
 from pathlib import Path
 
 import attrs
 
-from tarn.domain.keytab import keytab_keys, only
 from tarn.errors import LaunchError
 from tarn.plain import pasted
+from tarn.plain.credentials import keytab_keys, only
 
 __all__ = [
     "KDC_SILENT",
-    "LONGEST",
     "NAME",
     "Renewal",
     "excerpt",
-    "foreign",
     "in_full",
+    "no_user",
     "refused",
     "unreadable",
 ]
 
+# Code of an error that may be temporary.
 KDC_SILENT = "TARN-3766"
-"""Code of an error that may pass."""
+# Name of the copy in a master's directory.
 NAME = "kerberos.keytab"
-"""Of the copy that a master finds in its directory."""
+# Most bytes of that copy. YARN stores it with the application, possibly in ZooKeeper, which accepts
+# a megabyte; the key of a principal has less than a hundred bytes.
 LONGEST = 64 * 1024
-"""Bytes of what is brought to a master. YARN keeps it with the application, where ZooKeeper may be
-its memory, which takes a megabyte; the key of one principal is less than a hundred bytes."""
 _KEYTAB, _PRINCIPAL = "runtime.options.kerberos.keytab", "runtime.options.kerberos.principal"
 _SHOWN = 8
 
 
 @attrs.frozen
 class Renewal:
-    """What a master's keytab is good for."""
+    """Whether a master's keytab gets new tokens."""
 
     principal: str = ""
-    """Empty: it was brought none."""
+    """Empty: the master has no keytab."""
     trouble: str = ""
-    """Why it does not help, in words; empty: new tokens come whenever they are needed."""
+    """Why the log-in failed; empty: new tokens can be had at any time."""
 
     @property
     def works(self) -> bool:
-        """Whether tokens never end for this master."""
+        """Whether this master can replace its tokens."""
         return bool(self.principal) and not self.trouble
 
 
 def in_full(principal: str, realm: str) -> str:
-    """Return *principal* with its realm, which Kerberos adds where none is written.
+    """Return *principal* with its realm, by default *realm*.
 
     Raises:
         LaunchError: It is not the name of a principal.
@@ -78,7 +74,7 @@ def in_full(principal: str, realm: str) -> str:
 
 
 def excerpt(content: bytes, principal: str, path: Path) -> bytes:
-    """Return a keytab with the keys of *principal* alone, from the *content* of *path*.
+    """Return a keytab with only the keys of *principal*, from the *content* of *path*.
 
     Raises:
         LaunchError: It is not a keytab (TARN-3761), or has no such key (TARN-3762).
@@ -98,17 +94,17 @@ def excerpt(content: bytes, principal: str, path: Path) -> bytes:
     if principal not in others:
         raise LaunchError(
             "yarn",
-            f"has no key of {principal}; it has: {_listed(others)}",
+            f"has no key of {principal}; it has keys of: {_listed(others)}",
             code="TARN-3762",
             where=where,
             next_step=f"Correct {_PRINCIPAL}, or name another keytab; "
-            f"`{pasted('klist', '-kt', path)}` shows it.",
+            f"`{pasted('klist', '-kt', path)}` lists its keys.",
         )
     if len(found) > LONGEST:
         found_kib = len(found) // 1024
         raise LaunchError(
             "yarn",
-            f"its keys of {principal} are {found_kib} KiB",
+            f"its keys of {principal} take {found_kib} KiB",
             code="TARN-3761",
             where=where,
             right=f"TARN copies at most {LONGEST // 1024} KiB to a master.",
@@ -122,11 +118,10 @@ def unreadable(path: Path, error: OSError) -> LaunchError:
     missing = isinstance(error, FileNotFoundError)
     return LaunchError(
         "yarn",
-        "is not there" if missing else f"cannot be read ({error.strerror})",
+        "does not exist" if missing else f"cannot be read ({error.strerror})",
         code="TARN-3761",
         where=f"{_KEYTAB} = '{path}'",
-        next_step="Name the keytab by its path on this machine, readable by you and nobody else "
-        "(mode 0600).",
+        next_step="Name a keytab on this machine that you can read, and nobody else (mode 0600).",
     )
 
 
@@ -134,18 +129,19 @@ def refused(principal: str, kinds: Iterable[str], words: str) -> LaunchError:
     """Return the error for a log-in that Kerberos refused.
 
     Args:
-        principal: Whose.
+        principal: The principal that logged in.
         kinds: Names of the classes of Java's exception, and of its causes.
-        words: What it says. Kerberos tells apart by words only (``KrbException``).
+        words: Its text, since ``KrbException`` has no code.
     """
     where = f"{_PRINCIPAL} = '{principal}'"
     if "NoMatchingRule" in words or any(kind.endswith("NoMatchingRule") for kind in kinds):
-        return foreign(principal, where)
+        return no_user(principal, where)
     realm = principal.rpartition("@")[2]
     if "Cannot locate KDC" in words or "Cannot find KDC" in words:
         found = f"krb5.conf has no KDC for the realm {realm}"
     elif "CLIENT_NOT_FOUND" in words:
         return _wrong(where, "the KDC does not know this principal")
+    # 24 is Kerberos's number for KDC_ERR_PREAUTH_FAILED.
     elif any(mark in words for mark in ("Checksum failed", "PREAUTH_FAILED", "(24)")):
         return _wrong(where, "the KDC refuses the key: it has a newer key for this principal")
     elif any(kind.startswith(("java.net.", "java.nio.")) for kind in kinds):
@@ -157,13 +153,13 @@ def refused(principal: str, kinds: Iterable[str], words: str) -> LaunchError:
         found,
         code=KDC_SILENT,
         where=where,
-        next_step="Set KRB5_CONFIG to the krb5.conf of the realm (else /etc/krb5.conf is read), "
-        "and see that its KDC can be reached: `kinit -kt KEYTAB PRINCIPAL`.",
+        next_step="Set KRB5_CONFIG to the krb5.conf of the realm (without it, /etc/krb5.conf is "
+        "read), and check with `kinit -kt KEYTAB PRINCIPAL` that its KDC answers.",
     )
 
 
-def foreign(principal: str, where: str = "") -> LaunchError:
-    """Return the error for a principal for whom the cluster has no user."""
+def no_user(principal: str, where: str = "") -> LaunchError:
+    """Return the error for a principal without a user on the cluster."""
     return LaunchError(
         "yarn",
         f"the cluster has no user for {principal}: no rule of hadoop.security.auth_to_local "

@@ -1,11 +1,12 @@
-"""What passes between the runtime's own thinking and YARN: plain values, no Java in them.
+"""The values and interfaces between the runtime and YARN, free of Java objects.
 
-`ResourceManager` and `NodeManagers` are the two clients of YARN. The real ones
-(``resource_manager``, ``node_managers``) hold Java objects; the tests' ones play a YARN that is
-late, doubles, rejects, loses and restarts. What is said to them is decided in ``ledger``.
+`ResourceManager` and `NodeManagers` are the two clients of YARN, whose content ``ledger`` decides.
+The real ones (``hadoop.clients``) hold Java objects. Those of the tests imitate a YARN that is
+late, repeats, rejects, loses and restarts.
 """
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Protocol
 
 import attrs
@@ -16,6 +17,7 @@ __all__ = [
     "AllocateResponse",
     "AllocatedContainer",
     "Ask",
+    "ClientFiles",
     "Completed",
     "ContainerLaunch",
     "ContainerRecord",
@@ -35,7 +37,7 @@ __all__ = [
 
 @attrs.frozen
 class Shape:
-    """What one container must be; equal for every instance of one launch."""
+    """The requested container; the same for every instance of a launch."""
 
     memory_mib: int
     vcores: int
@@ -52,46 +54,44 @@ class Shape:
 
 @attrs.frozen
 class Ask:
-    """One container for one instance.
+    """A request of one container for one instance."""
 
-    YARN poisons a client that sends one (priority, allocationRequestId) with two different
-    contents, so the key is the instance's number, which is never used again.
-    """
-
+    # Two requests with the same (priority, allocationRequestId) but different contents make an
+    # AMRMClient unusable. So the id is the instance's number, which is never used again.
     number: int
-    """The instance's number: the ``allocationRequestId``, kept by YARN over every restart."""
+    """The instance's number: the ``allocationRequestId``, which YARN keeps over restarts."""
     shape: Shape
 
 
 @attrs.frozen
 class AllocatedContainer:
-    """A container that YARN gave us."""
+    """A container that YARN granted."""
 
     container_id: str
     number: int
-    """The ``allocationRequestId`` under which it was asked for."""
+    """The ``allocationRequestId`` of its request."""
     node: str
     """Host name of its NodeManager."""
     node_port: int
-    """The NodeManager's RPC port: with *node* its NodeId."""
+    """The NodeManager's RPC port; with *node*, its NodeId."""
     node_http: str
     """``host:port`` of the NodeManager's web server."""
 
 
 @attrs.frozen
 class Completed:
-    """A container that is over; may be one that we never knew."""
+    """An ended container, possibly an unknown one."""
 
     container_id: str
     exit_code: int
-    """YARN's: negative codes are its own (``ContainerExitStatus``), else the process's."""
+    """Negative codes are YARN's (``ContainerExitStatus``), others the process's."""
     diagnostics: str = ""
-    """With the end of the files named ``*stderr*``, where the NodeManager adds it."""
+    """If the NodeManager adds them, with the ends of files named ``*stderr*``."""
 
 
 @attrs.frozen
 class Rejected:
-    """An ask that YARN dropped (``placement-processor``): it must be asked again."""
+    """A request that YARN dropped (``placement-processor``), to be repeated."""
 
     number: int
     reason: str
@@ -99,39 +99,39 @@ class Rejected:
 
 @attrs.frozen
 class Exchange:
-    """What one heartbeat says. Every part is a change since the last one."""
+    """The content of a heartbeat: changes since the last one."""
 
     asks: tuple[Ask, ...] = ()
     cancels: tuple[Ask, ...] = ()
-    """Asked before, and not wanted any more."""
+    """Earlier requests that are no longer wanted."""
     releases: tuple[str, ...] = ()
-    """Containers that go back unused."""
+    """Unused containers to release."""
     avoid: tuple[str, ...] = ()
-    """Host names to be blacklisted from now on."""
+    """Host names to blacklist."""
     welcome: tuple[str, ...] = ()
-    """Host names that are no longer blacklisted."""
+    """Host names to take off the blacklist."""
 
 
 @attrs.frozen
 class AllocateResponse:
-    """What one heartbeat brought."""
+    """The answer to a heartbeat."""
 
     granted: tuple[AllocatedContainer, ...] = ()
     completed: tuple[Completed, ...] = ()
     rejected: tuple[Rejected, ...] = ()
     recovered: tuple[AllocatedContainer, ...] = ()
-    """Containers of earlier attempts that YARN learned of late."""
+    """Containers of earlier attempts, of which YARN learned late."""
     leaving: Mapping[str, str] = attrs.field(factory=dict, hash=False)
-    """Container id to why YARN will take it soon: preemption, its node put out of service."""
+    """Container id -> why YARN will take it soon: preemption, or its node's decommissioning."""
     nodes: int = 0
-    """NodeManagers that YARN has at present."""
+    """The number of NodeManagers."""
     free_mib: int | None = None
-    """Memory that the queue would still grant; None: not told."""
+    """Memory that the queue would still grant; None if unknown."""
 
 
 @attrs.frozen
 class Registered:
-    """What YARN answered to the master's registration."""
+    """YARN's answer to the master's registration."""
 
     recovered: tuple[AllocatedContainer, ...] = ()
     """Containers of earlier attempts that still run."""
@@ -141,51 +141,51 @@ class Registered:
 
 @attrs.frozen
 class LocalFile:
-    """One file that a NodeManager brings into a container's directory."""
+    """A file that a NodeManager localizes into a container's directory."""
 
     name: str
-    """Path in the container's directory; may hold ``/``."""
+    """Path in the container's directory; may contain ``/``."""
     uri: str
     bytes: int
     modified_ms: int
-    """Modification time: YARN refuses a file that changed since."""
+    """Modification time; YARN refuses a file that changed since."""
     public: bool = False
-    """Fetched as the NodeManager, and shared by everybody on the node: never with a secret."""
+    """The NodeManager fetches it as itself, for all users of the node: never a secret."""
     archive: bool = False
     """Unpacked into a directory of this name."""
     application: bool = False
-    """Visibility ``APPLICATION``: it leaves the node with the application. Else, unless *public*,
-    ``PRIVATE``: a copy stays for the owner's next container, and so would a secret."""
+    """Visibility ``APPLICATION``: its copy on the node is removed with the application. Otherwise,
+    unless *public*, ``PRIVATE``: the copy stays for the owner's next container."""
 
 
 @attrs.frozen
 class ContainerLaunch:
-    """What a NodeManager starts."""
+    """The process that a NodeManager starts."""
 
     command: str
-    """A constant: no user's value is ever part of it."""
+    """A constant, without values of users."""
     environ: Mapping[str, str] = attrs.field(hash=False)
-    """Without secrets: YARN writes it into a script."""
+    """Without secrets, since YARN writes it into a script."""
     files: tuple[LocalFile, ...] = ()
     tokens: bytes | None = attrs.field(default=None, repr=False)
-    """Its credentials, as Hadoop writes them; None: those that the master was started with."""
+    """Its credentials, in Hadoop's format; None: those of the master."""
 
 
 class ResourceManager(Protocol):
-    """The application's side of the RM. One thread calls it, but for `close`."""
+    """The application's client of the RM. Only one thread may call it, except for `close`."""
 
     def register(self, host: str, port: int, tracking_url: str) -> Registered:
         """Register this attempt; called once."""
         ...
 
     def exchange(self, said: Exchange) -> AllocateResponse:
-        """Send one heartbeat; blocks while the RM is away, for as long as that lasts.
+        """Send one heartbeat; block while the RM is away, without a limit.
 
         Raises:
-            Superseded: A newer attempt is at work; nothing may be done any more.
-            ProviderError: This heartbeat failed; what was *said* is sent again with the next one.
-                ``retry_after_s`` None: it was refused, and so is each later one, until YARN
-                takes what it says.
+            Superseded: A newer attempt is running; this master must do nothing more.
+            ProviderError: This heartbeat failed; its content is sent again with the next one. If
+                ``retry_after_s`` is None, YARN refused it, and will refuse each later one until
+                its settings change.
         """
         ...
 
@@ -194,12 +194,12 @@ class ResourceManager(Protocol):
         ...
 
     def close(self) -> None:
-        """Let go of connections; containers stay. Idempotent."""
+        """Close the connections; containers stay. Idempotent."""
         ...
 
 
 class NodeManagers(Protocol):
-    """The NodeManagers. Any thread; calls to one node come one after another."""
+    """The client of the NodeManagers. Any thread; calls to one node are never concurrent."""
 
     def start(self, grant: AllocatedContainer, launch: ContainerLaunch) -> None:
         """Start a container's process.
@@ -210,37 +210,37 @@ class NodeManagers(Protocol):
         ...
 
     def stop(self, grant: AllocatedContainer) -> None:
-        """Stop it; one that is gone already is not an error.
+        """Stop a container; an ended one is not an error.
 
         Raises:
-            ProviderError: The node does not answer; the RM can still take the container back.
+            ProviderError: The node does not answer; the RM can still end the container.
         """
         ...
 
     def close(self) -> None:
-        """Let go of connections; containers stay. Idempotent."""
+        """Close the connections; containers stay. Idempotent."""
         ...
 
 
 @attrs.frozen
 class FileEntry:
-    """One file of a Hadoop file system."""
+    """A file of a Hadoop file system."""
 
     path: str
-    """Relative to what was listed, without a leading ``/``."""
+    """Relative to the listed directory, without a leading ``/``."""
     uri: str
     bytes: int
     modified_ms: int
     public: bool
-    """Everybody may read it, and pass through every directory above it."""
+    """Whether everybody may read it, and pass through all directories above it."""
 
 
 class Files(Protocol):
-    """Small files on a Hadoop file system. Any thread.
+    """Small files on a Hadoop file system. Any thread may use it.
 
     Raises:
-        NotFoundError: What is read, listed or renamed is not there.
-        ProviderError: It could not be done; the message names the path, never a token.
+        NotFoundError: The file or directory to read, list or rename does not exist.
+        ProviderError: The operation failed; the message names the path, never a token.
     """
 
     def read(self, uri: str) -> bytes:
@@ -248,37 +248,57 @@ class Files(Protocol):
         ...
 
     def write(self, uri: str, data: bytes, *, mode: int = 0o600, replace: bool = False) -> None:
-        """Write a file; missing directories are made, as private as the file is.
+        """Write a file, and make missing directories, as private as the file.
 
         Raises:
-            RefusedError: It exists, and *replace* is false: of two writers one wins.
+            RefusedError: It exists, and *replace* is false: only one of two writers succeeds.
         """
         ...
 
     def listing(self, uri: str, *, deep: bool = False) -> tuple[FileEntry, ...]:
-        """Return the files in a directory (with *deep* in those below it too), by path."""
+        """Return the files in a directory, with *deep* also in those below, by path."""
         ...
 
     def entry(self, uri: str) -> FileEntry:
-        """Return what is known of one file; its *path* is its name."""
+        """Return the entry of one file, whose *path* is its name."""
         ...
 
     def rename(self, source: str, target: str) -> None:
-        """Rename a file; an existing target is replaced in one step."""
+        """Rename a file; atomically replace an existing target."""
         ...
 
     def remove(self, uri: str) -> None:
-        """Remove a file, or a directory with all that is in it; a missing one is not an error."""
+        """Remove a file, or a directory with its content; a missing one is not an error."""
         ...
 
     def prune(self, uri: str) -> None:
-        """Remove an empty directory; one that is not empty, or not there, is not an error."""
+        """Remove an empty directory; a missing or non-empty one is not an error."""
+        ...
+
+
+class ClientFiles(Files, Protocol):
+    """A Hadoop file system, with the operations of a client."""
+
+    def head(self, uri: str, most: int) -> bytes:
+        """Return the first *most* bytes of a file, or all if it has fewer."""
+        ...
+
+    def qualified(self, uri: str) -> str:
+        """Return *uri* with scheme and authority."""
+        ...
+
+    def directory(self, uri: str, mode: int) -> None:
+        """Make a directory and its missing parents; existing ones keep their modes."""
+        ...
+
+    def upload(self, local: Path, uri: str, *, mode: int = 0o600) -> FileEntry:
+        """Copy a local file atomically."""
         ...
 
 
 @attrs.frozen
 class ContainerRecord:
-    """What the next master must know of one container: kept as the name of its launch file."""
+    """What the next master must know of a container; the name of its launch file."""
 
     instance_id: str
     number: int
@@ -291,42 +311,42 @@ class ContainerRecord:
 
 
 class Launcher(Protocol):
-    """Prepares what a NodeManager is to start. Any thread."""
+    """Prepares the processes that NodeManagers start. Any thread may use it."""
 
     def prepare(self, record: ContainerRecord, launch: Launch) -> ContainerLaunch:
-        """Write the launch file of one instance (its name holds *record*), and say what to start.
+        """Write the launch file of an instance, and return the process to start.
 
         Raises:
-            LaunchError: ``retry_after_s`` None: with this launch it never can be.
+            LaunchError: It failed; if ``retry_after_s`` is None, it always will with this launch.
         """
         ...
 
-    def heard(self, diagnostics: str) -> None:
-        """Hear what YARN says of a container that ended: what was looked up may be stale."""
+    def note_diagnostics(self, diagnostics: str) -> None:
+        """Take YARN's text about an ended container, which may show that listings are stale."""
         ...
 
 
 @attrs.frozen
 class Submitted:
-    """What the client found out at submission, for every attempt of the master."""
+    """The results of the client at submission, for every attempt of the master."""
 
     staging: str
-    """URI of the cluster's directory; see ``layout``."""
+    """URI of the cluster's directory; see `staging`."""
     python: str
-    """Interpreter on the nodes; one of a packed environment as a path in a container."""
+    """Interpreter on the nodes; a path in a container for a packed environment."""
     environment: str = ""
-    """URI of the packed environment that holds it; empty: the nodes have their own."""
+    """URI of the packed environment with it; empty: the nodes have it."""
     placement: str = "scheduling"
-    """``scheduling``: SchedulingRequests with constraints; ``plain``: the RM takes none."""
+    """``scheduling``: requests with constraints; ``plain``: the RM accepts none."""
     placement_reason: str = ""
-    """Why ``plain``, in words."""
+    """Why ``plain``."""
     tokens_end_at: float | None = None
     """Wall time after which no delegation token can be renewed; None: none is needed."""
     proxies: tuple[str, ...] = ()
     """Addresses of the RM's web proxies."""
     principal: str = ""
-    """Of the keytab that was brought; empty: none was."""
+    """The keytab's principal; empty: there is no keytab."""
     file_systems: tuple[str, ...] = ()
-    """A URI of each file system whose delegation tokens an instance is given."""
+    """A URI of each file system whose delegation tokens instances get."""
     proxy_proves: bool = False
-    """Their ``proxy-user`` cookie is proven: Hadoop's web authentication is Kerberos."""
+    """Whether their ``proxy-user`` cookie is proven by Kerberos web authentication."""

@@ -1,9 +1,19 @@
-"""The cluster's directory on the Hadoop file system: taken by one, filled, and removed.
+"""The cluster's directory on Hadoop: its layout, its owner, its content, its removal.
 
-The file ``owner`` holds the application that has the name. To take over from one that is over,
-``after-<its id>`` is made first, exclusively, with the new id in it: of many who saw the same dead
-owner one wins. Only then ``owner`` is replaced, and only then ``after-…`` removed, so nobody who
-looks at any moment sees a name without a holder.
+::
+
+    <staging>/<name>/owner                    0644  the application's id; made exclusively
+    <staging>/<name>/public/                  0755  the master's own files, free of secrets
+    <staging>/<name>/private/                 0700
+              spec.yaml staged.json api_token yarn.json   copies for the owner's other machines
+              launches/<record>               0600  argv, environment and secrets of an instance
+              state-<attempt>-<n>.json        0600
+              kept-<name>-<attempt>           0600
+
+The file ``owner`` contains the id of the application that has the name. To take over from one that
+has ended, a client first creates ``after-<its id>``, exclusively, with the new id: of several that
+saw the same dead owner, one succeeds. It then replaces ``owner``, and removes ``after-…`` last, so
+the name has a holder at every moment.
 """
 
 from collections.abc import Callable, Mapping
@@ -12,16 +22,56 @@ from concurrent.futures import ThreadPoolExecutor
 import attrs
 
 from tarn.errors import NotFoundError, RefusedError
-from tarn_plugins.runtime.yarn.layout import Layout
+from tarn.plain.master_files import API_TOKEN, SPEC, TLS_CA
 from tarn_plugins.runtime.yarn.messages import FileEntry, Files
 
-__all__ = ["Staging"]
+__all__ = ["FETCHED", "HOME", "Layout", "Staging"]
 
+# The default directory of all clusters, in the user's home directory.
+HOME = ".tarn"
+
+# Files that another machine of the owner fetches from HDFS. All other private files of a master
+# travel only in the credentials of the submission.
+FETCHED = (API_TOKEN, SPEC, TLS_CA)
+# An owner that YARN does not know may still be submitting until its file is this old.
 YOUNG_S = 60.0
-"""So old an owner that YARN does not know is no longer on its way to YARN."""
 _ENDED = "ended-"
+# A directory gets the mode of its first file, ``owner``, so everybody may read that.
 _PUBLIC_MODE, _PRIVATE_MODE = 0o644, 0o600
-"""A directory is made as open as its first file: so the owner's note is for everybody."""
+
+
+@attrs.frozen
+class Layout:
+    """The directory of one cluster."""
+
+    root: str
+    """``<staging>/<name>``, a URI without a trailing ``/``."""
+
+    @property
+    def owner(self) -> str:
+        """The file with the owner's id; only one of two `up` can create it."""
+        return f"{self.root}/owner"
+
+    @property
+    def public(self) -> str:
+        """Files that the NodeManagers fetch as themselves."""
+        return f"{self.root}/public"
+
+    @property
+    def private(self) -> str:
+        """Files that only the owner may read."""
+        return f"{self.root}/private"
+
+    @property
+    def shelf(self) -> str | None:
+        """The directory of all clusters, if TARN chose it and so removes it; else None."""
+        parent = self.root.rpartition("/")[0]
+        return parent if parent.endswith(f"/{HOME}") else None
+
+    @property
+    def launches(self) -> str:
+        """Directory of the instances' launch files."""
+        return f"{self.private}/launches"
 
 
 @attrs.frozen
@@ -30,9 +80,9 @@ class Staging:
 
     Args:
         files: The file system.
-        layout: Where things lie.
-        state: Application id to whether it is alive; None: YARN does not know it.
-        at: Wall time now, Unix seconds. The file system's clock should not differ by a minute.
+        layout: The paths.
+        state: Returns whether an application id is alive; None if YARN does not know it.
+        at: Returns the wall time, Unix seconds. The file system's clock must be within a minute.
     """
 
     files: Files
@@ -41,10 +91,10 @@ class Staging:
     at: Callable[[], float]
 
     def take(self, name: str, application_id: str) -> None:
-        """Become the owner, for *application_id*; what a dead owner left is removed.
+        """Make *application_id* the owner; remove the files of a dead one.
 
         Raises:
-            RefusedError: TARN-2103: the owner is alive, or on its way.
+            RefusedError: The owner is alive, or being submitted (TARN-2103).
         """
         try:
             self.files.write(self.layout.owner, application_id.encode(), mode=_PUBLIC_MODE)
@@ -52,12 +102,12 @@ class Staging:
             self._take_over(name, application_id)
 
     def publish(self, content: Mapping[str, bytes]) -> tuple[FileEntry, ...]:
-        """Write the master's own files, readable by everybody, and return them."""
+        """Write the master's public files, and return them."""
         self._fill(self.layout.public, content, _PUBLIC_MODE)
         return self.files.listing(self.layout.public)
 
     def keep(self, content: Mapping[str, bytes]) -> None:
-        """Write copies for the owner's other machines, readable by nobody else."""
+        """Write private copies for the owner's other machines."""
         self._fill(self.layout.private, content, _PRIVATE_MODE)
 
     def remove(self, application_id: str) -> None:
@@ -69,17 +119,17 @@ class Staging:
         if holder != application_id:
             return
         try:
-            # From here on nobody can take it over from us while it is being removed.
+            # From here on no other process can take it over while it is being removed.
             note = f"{_ENDED}{holder}".encode()
             self.files.write(self._after(holder), note, mode=_PUBLIC_MODE)
         except (RefusedError, NotFoundError):
-            return  # somebody else removes it at this moment: the master that ended, or a client
+            return  # the master that ended, or a client, is removing it
         self.files.remove(self.layout.root)
         if self.layout.shelf:
             self.files.prune(self.layout.shelf)
 
     def _fill(self, folder: str, content: Mapping[str, bytes], mode: int) -> None:
-        """Write files side by side: each of them waits for the disks of data nodes."""
+        # In parallel, since each write waits for the disks of data nodes.
         with ThreadPoolExecutor(thread_name_prefix="staging") as pool:
             written = [
                 pool.submit(self.files.write, f"{folder}/{name}", data, mode=mode, replace=True)
@@ -99,34 +149,34 @@ class Staging:
             self._follow(before, application_id)
         except (NotFoundError, _Moved):
             raise _refused(name, "is being started or ended by another process") from None
+        # Files of the dead application: the new one must not start with any of them.
         self.files.remove(self.layout.public)
         self.files.remove(self.layout.private)
         self.files.write(
             self.layout.owner, application_id.encode(), mode=_PUBLIC_MODE, replace=True
         )
+        # Last, since the notes keep other processes away until the file ``owner`` has the new id.
         for entry in self.files.listing(self.layout.root):
             if entry.path.startswith("after-"):
                 self.files.remove(entry.uri)
 
     def _follow(self, before: "_Holder", application_id: str) -> None:
-        """Become the next in the chain; ``_Moved`` where somebody was faster."""
+        """Become the next in the chain; raise ``_Moved`` if another process was faster."""
         note = self._after(before.id)
         try:
             self.files.write(note, application_id.encode(), mode=_PUBLIC_MODE)
         except RefusedError:
             raise _Moved from None
-        # The note may be a second one, after a faster process took over and removed its own: then
-        # the owner is another one by now.
+        # A faster process may have taken over and removed its own note before this one was created.
+        # Then the owner has changed.
         if self._read(self.layout.owner) != before.owner:
             self.files.remove(note)
             raise _Moved
 
     def _holder(self) -> "_Holder":
-        """Return who has the name: the end of the chain counts.
-
-        A note is never changed, and the owner is looked at before and after the times were, so
-        an id always comes with its own time.
-        """
+        """Return the holder of the name, which is the end of the chain of notes."""
+        # Notes never change. Reading the owner before and after the listing ensures that its id and
+        # its time belong together.
         owner = self._read(self.layout.owner)
         entries = {entry.path: entry for entry in self.files.listing(self.layout.root)}
         if "owner" not in entries or self._read(self.layout.owner) != owner:
@@ -145,16 +195,16 @@ class Staging:
 
 @attrs.frozen
 class _Holder:
-    """Who has a name."""
+    """The holder of a name."""
 
     id: str
     age_s: float
     owner: str
-    """What the file ``owner`` says; another id where a take-over is under way."""
+    """Content of the file ``owner``; another id during a take-over."""
 
 
 class _Moved(Exception):  # noqa: N818 (a state of affairs)
-    """Somebody else changes the owner at this moment."""
+    """Another process is changing the owner."""
 
 
 def _refused(name: str, what: str) -> RefusedError:

@@ -1,52 +1,53 @@
-"""The end of the delegation tokens, in words and for the clock. Pure."""
+"""Texts and issues about the end of the delegation tokens. Pure."""
 
 import datetime as dt
 
+from tarn.domain import Issue
 from tarn_plugins.runtime.yarn.keytab import Renewal
 
-__all__ = ["NO_LOGIN", "RENEWED", "TOKENS_ENDED", "day", "note", "refusal", "warning"]
+__all__ = ["TOKENS_ENDED", "day", "issue", "note", "refusal"]
 
+# Code of a final error: the tokens of this submission have ended.
 TOKENS_ENDED = "TARN-1016"
-"""Code of an error that no second try fixes: the tokens of this submission are over."""
+# Codes: a keytab gets new tokens; the master could not log in with its keytab.
 RENEWED, NO_LOGIN = "TARN-3760", "TARN-3767"
-"""Codes: a keytab gets new tokens; a master was brought one, and could not log in with it."""
 NOT = Renewal()
-_SUBMIT = "`tarn down`, then `tarn up` submits the cluster again"
+_SUBMIT = "submit the cluster again (`tarn down`, then `tarn up`)"
 _AGAIN = "unless the cluster is submitted again (`tarn down`, then `tarn up`)"
 
 
 def day(ends_at: float) -> str:
-    """Return *ends_at* (Unix seconds) for people."""
+    """Return *ends_at* (Unix seconds) as text."""
     return f"{dt.datetime.fromtimestamp(ends_at, dt.UTC):%Y-%m-%d %H:%M} UTC"
 
 
 def note(ends_at: float, renewal: Renewal = NOT) -> str:
-    """Return what somebody who submits must know."""
+    """Return the note for the user who submits."""
     ends = f"the delegation tokens of this submission end at {day(ends_at)}"
     if renewal.works:
         return f"{ends}, and the master gets new ones by the keytab of {renewal.principal}"
     return f"{ends}: {_what(over=False)}, {_AGAIN}"
 
 
-def warning(ends_at: float | None, at: float, renewal: Renewal = NOT) -> str:
-    """Return what `status` says at *at*; '' where there is no token."""
+def issue(ends_at: float | None, at: float, renewal: Renewal = NOT) -> Issue | None:
+    """Return the issue for `tarn status` at *at*; None if there is no token."""
     if ends_at is None:
-        return f"{NO_LOGIN} {renewal.trouble}" if renewal.trouble else ""
+        return Issue("", renewal.trouble, code=NO_LOGIN) if renewal.trouble else None
     over = at >= ends_at
-    ends = f"the delegation tokens {'ended' if over else 'end'} at {day(ends_at)}"
+    ends = f"delegation tokens {'ended' if over else 'end'} at {day(ends_at)}"
     if renewal.works:
-        first = "the first delegation tokens" + ends.removeprefix("the delegation tokens")
-        return f"{RENEWED} {first}; the keytab of {renewal.principal} gets new ones"
+        found = f"the first {ends}; the keytab of {renewal.principal} gets new ones"
+        return Issue("", found, code=RENEWED, until=ends_at)
     why = f" (its keytab does not help: {renewal.trouble})" if renewal.trouble else ""
     code = NO_LOGIN if renewal.trouble else TOKENS_ENDED
-    return f"{code} {ends}: {_what(over=over)}{why}; {_SUBMIT}"
+    return Issue("", f"the {ends}: {_what(over=over)}{why}; {_SUBMIT}", code=code, until=ends_at)
 
 
 def refusal(ends_at: float) -> str:
-    """Return why an instance that is asked for is not started."""
+    """Return why a wanted instance is not started."""
     return (
-        f"the delegation tokens ended at {day(ends_at)}, and no new instance can start without; "
-        "`tarn down`, then `tarn up` submits the cluster again"
+        f"the delegation tokens ended at {day(ends_at)}, and no new instance can start "
+        f"without them; {_SUBMIT}"
     )
 
 

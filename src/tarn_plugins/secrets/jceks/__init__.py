@@ -1,4 +1,4 @@
-"""Secrets in a keystore of Hadoop's credential provider: on this machine, or where Hadoop reads."""
+"""Secrets in a keystore of Hadoop's credential provider, on this machine or in Hadoop."""
 
 from collections.abc import Mapping
 
@@ -19,23 +19,22 @@ class JceksSettings:
     """A file of this machine, a URI that Hadoop reads (``hdfs:///user/me/hf.jceks``), or the name
     of a provider as `hadoop credential` writes it (``jceks://hdfs/user/me/hf.jceks``)."""
     password: str = "default"  # noqa: S105 (a kind, not a secret)
-    """Of the keystore: ``file:PATH``, ``env:NAME``, or ``default``: what Hadoop takes itself."""
+    """Where the keystore's password is: ``file:PATH``, ``env:NAME``, or ``default``, where Hadoop
+    itself takes it from."""
     names: Mapping[str, str] = attrs.field(factory=dict, hash=False)
-    """Which environment variable an instance gets from a secret, by the secret's name, where it is
-    another one than ``HUGGING_FACE_HUB_TOKEN`` and ``HF_TOKEN`` from ``huggingface.token`` and
-    ``NAME`` from ``tarn.env.name``."""
+    """Name of a secret to the environment variable in which an instance gets it. By default
+    ``huggingface.token`` becomes ``HUGGING_FACE_HUB_TOKEN`` and ``HF_TOKEN``, and ``tarn.env.name``
+    becomes ``NAME``."""
     hadoop_home: str | None = None
-    """Directory of a Hadoop client, for a keystore that Hadoop reads; null: as its environment
-    says."""
+    """Directory of a Hadoop client, for a keystore in Hadoop; null: by the environment."""
     java_home: str | None = None
-    """Directory of a Java, for a keystore that Hadoop reads and to write any; null: as its
-    environment says."""
+    """Directory of a Java, for a keystore in Hadoop, and to write any; null: by the environment."""
 
     def __attrs_post_init__(self) -> None:
-        """Refuse what cannot be meant, before anything is opened."""
+        """Refuse invalid options before anything is opened."""
         place(self.path)
         kind, colon, name = self.password.partition(":")
-        # Never the value: somebody may have put the password itself here.
+        # The message never quotes the value: it may be the password itself.
         if not (self.password == "default" or (kind in {"file", "env"} and colon and name)):  # noqa: S105 (a kind)
             raise ValueError("password does not say where; use default, file:PATH or env:NAME")
         if kind == "file" and not name.startswith(("/", "~")):
@@ -49,7 +48,7 @@ def _store(settings: JceksSettings, context: ClientContext) -> SecretStore:
 
 
 def _names(settings: JceksSettings) -> Mapping[str, str]:
-    """Return the user's choices by the names that a keystore of Java's keeps: in lower case."""
+    # a keystore of Java's keeps its names in lower case
     return {name.lower(): variable for name, variable in settings.names.items()}
 
 

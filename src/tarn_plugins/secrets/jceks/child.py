@@ -1,7 +1,7 @@
-"""The process with the JVM: one question on standard input, one answer on standard output.
+"""The process with the JVM: reads one question from standard input, writes one answer.
 
-`java` starts it as a module. All else that would be written to standard output, by Java too, goes
-to standard error.
+`KeystoreProcess` starts it as a module. Everything else that it would write to standard output,
+also by Java, goes to standard error.
 """
 
 import base64
@@ -15,14 +15,14 @@ from typing import Any
 from tarn.errors import ConfigError, ProviderError, ProviderMissingError, TarnError
 from tarn.java import describe, hadoop_classpath, java_home, jvm, kerberos_options, leave
 from tarn_plugins.secrets.jceks import keystore
-from tarn_plugins.secrets.jceks.password import HADOOPS_DEFAULT, VARIABLE
+from tarn_plugins.secrets.jceks.place import HADOOPS_DEFAULT, VARIABLE
 
 __all__ = ["main"]
 
 HEAP_MIB = 128
 _SECURITY = "org.apache.hadoop.security"
 _PATIENCE = {
-    # A person waits: Hadoop's own values make minutes of a name node that is away.
+    # A person waits: with Hadoop's own values a name node that is away costs minutes.
     "ipc.client.connect.max.retries": "1",
     "ipc.client.connect.timeout": "5000",
     "ipc.client.connect.max.retries.on.timeouts": "1",
@@ -30,26 +30,26 @@ _PATIENCE = {
     "dfs.client.retry.policy.enabled": "false",
 }
 _OTHERS = 0o077
+# what Java throws for a keystore that was cut off or overwritten
 _CUT = (
     "java.io.EOFException",
     "java.io.UTFDataFormatException",
     "java.io.StreamCorruptedException",
 )
-"""What Java says of a keystore that was cut, or written over."""
 
 
 def _begin(order: Mapping[str, Any], classpath: tuple[str, ...]) -> None:
     environ = order["environ"]
     if order["password"] is not None:
-        # Hadoop looks nowhere else first; the environment that others of this user can read
-        # (/proc/PID/environ) is the one that the process was started with
+        # Hadoop looks here first. Other processes of this user see only the environment with which
+        # the process was started (/proc/PID/environ), which does not have it.
         os.putenv(VARIABLE, order["password"])
     options = ("-Xms16m", *kerberos_options(environ))
     jvm.start(classpath, HEAP_MIB, java_home(environ, order["java_home"]), options)
 
 
 def read(order: Mapping[str, Any]) -> dict[str, Any]:
-    """Return every secret of a keystore on Hadoop, and whether others may read the file."""
+    """Return every secret of a keystore in Hadoop, and whether other users may read the file."""
     conf, provider, entry = _hadoop(order)
     mode = entry.getPermission().toShort() if entry is not None else 0
     if entry is None:
@@ -68,26 +68,28 @@ def read(order: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def write(order: Mapping[str, Any]) -> None:
-    """Put one secret into a keystore on Hadoop, made where it is missing: Hadoop renames it."""
+    """Put one secret into a keystore in Hadoop, which is created if it is missing."""
     conf, provider, entry = _hadoop(order)
     if entry is not None:
         _examine(conf, entry.getPath(), order["where"])
     opened = _open(conf, provider)
     name = order["parts"]["name"]
+    # Hadoop's provider refuses to create an entry that exists.
     if opened.getCredentialEntry(name) is not None:
         opened.deleteCredentialEntry(name)
     opened.createCredentialEntry(
         name, jvm.load("java.lang.String")(order["parts"]["value"]).toCharArray()
     )
-    opened.flush()
+    opened.flush()  # Hadoop writes a new file and renames it
 
 
 def edit(order: Mapping[str, Any]) -> str:
-    """Return a keystore with one secret put into it, base64: its bytes come and go by the pipe.
+    """Return a local keystore with one secret put into it, in base64.
 
-    The entry is what Hadoop's provider makes of it; every other entry stays what it is.
+    The entry is as Hadoop's provider makes it; every other entry stays the same.
     """
     parts = order["parts"]
+    # Java alone writes a local keystore, so no jar of Hadoop is needed.
     _begin(order, ())
     opened = jvm.load("java.security.KeyStore").getInstance("JCEKS")
     array = jvm.load("java.lang.String")
@@ -96,6 +98,7 @@ def edit(order: Mapping[str, Any]) -> str:
     if data:
         keystore.examine(data[: keystore.HEAD], order["where"])
     opened.load(jvm.load("java.io.ByteArrayInputStream")(data) if data else None, guard)
+    # Hadoop's provider stores each secret as if it were a key for AES.
     key = jvm.load("javax.crypto.spec.SecretKeySpec")(parts["value"].encode(), "AES")
     made = jvm.load("java.security.KeyStore$SecretKeyEntry")(key)
     protected = jvm.load("java.security.KeyStore$PasswordProtection")(guard)
@@ -113,7 +116,7 @@ _QUESTIONS: Mapping[str, Callable[[Mapping[str, Any]], Any]] = {
 
 
 def _hadoop(order: Mapping[str, Any]) -> tuple[Any, str, Any]:
-    """Return Hadoop's configuration, the provider's name, and the file; None: there is none."""
+    """Return Hadoop's configuration, the provider's name, and the file, which may be None."""
     _begin(order, hadoop_classpath(order["environ"], order["hadoop_home"]))
     conf = jvm.load("org.apache.hadoop.conf.Configuration")()
     for name, value in _PATIENCE.items():
@@ -136,7 +139,7 @@ def _hadoop(order: Mapping[str, Any]) -> tuple[Any, str, Any]:
 
 
 def _examine(conf: Any, path: Any, where: str) -> None:
-    """Refuse what is not a JCEKS keystore: Hadoop itself would speak of a wrong format only."""
+    # Hadoop itself would only name a wrong format, and not which one it found.
     stream = path.getFileSystem(conf).open(path)
     try:
         head = bytearray()
@@ -158,14 +161,14 @@ def _reply(order: Mapping[str, Any]) -> dict[str, Any]:
         return {"answer": _QUESTIONS[order["question"]](order)}
     except TarnError as error:
         return {"error": _parts(error)}
-    except Exception as error:  # noqa: BLE001 (the asker must hear of it, whatever it is)
+    except Exception as error:  # noqa: BLE001 (the parent must get an answer to any error)
         return {"error": _parts(_told(error))}
 
 
 def _told(error: Exception) -> TarnError:
-    """Return what *error*, mostly one of Java's, means for a person; never the text of a value."""
+    """Translate *error*, mostly one of Java's; the result never quotes a value."""
     if not hasattr(error, "getCause"):
-        traceback.print_tb(error.__traceback__)  # places only
+        traceback.print_tb(error.__traceback__)  # without the message, which may quote a value
         found = f"failed by {type(error).__name__}, which is a bug in TARN"
         return ProviderError("jceks", found, code="TARN-3744")
     fault = describe(error)
@@ -198,7 +201,7 @@ def _parts(error: TarnError) -> dict[str, str]:
 
 
 def main() -> None:
-    """Answer one question; leaves without waiting for Java's threads."""
+    """Answer one question, and leave without waiting for Java's threads."""
     writing = os.dup(sys.stdout.fileno())
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     reply = json.dumps(_reply(json.loads(sys.stdin.buffer.read()))).encode()

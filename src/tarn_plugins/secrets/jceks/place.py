@@ -1,14 +1,17 @@
-"""Where a keystore lies, from all the ways to write it. Pure."""
+"""The place of a keystore, from all the ways to write it. Pure."""
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import attrs
 
+from tarn.domain import Secret
+from tarn.errors import ConfigError
 from tarn.plain import masked
 
-__all__ = ["HadoopKeystore", "LocalKeystore", "place"]
+__all__ = ["HADOOPS_DEFAULT", "VARIABLE", "HadoopKeystore", "LocalKeystore", "password", "place"]
 
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*")
 _LOCAL = frozenset({"file", "localjceks"})
@@ -39,7 +42,7 @@ class HadoopKeystore:
 
     @property
     def provider(self) -> str:
-        """Return the name of its provider: ``jceks://hdfs@host:8020/user/me/hf.jceks``."""
+        """The name of its provider: ``jceks://hdfs@host:8020/user/me/hf.jceks``."""
         parts = urlsplit(self.uri)
         at = f"@{parts.netloc}" if parts.netloc else ""
         return f"{_HADOOPS}://{parts.scheme}{at}{parts.path}"
@@ -49,10 +52,10 @@ class HadoopKeystore:
 
 
 def place(text: str) -> LocalKeystore | HadoopKeystore:
-    """Return where *text* means; messages quote no password of a URI.
+    """Return the keystore that *text* names.
 
     Raises:
-        ValueError: It means no keystore that can be read.
+        ValueError: It names no keystore that can be read. The message quotes no password.
     """
     scheme, slashes, rest = text.partition("://")
     if not slashes:
@@ -88,3 +91,49 @@ def _remote(scheme: str, rest: str, text: str) -> HadoopKeystore:
     if ":" in authority.rpartition("@")[0]:
         raise ValueError(f"path = '{masked(text)}' contains a password, which others would see")
     return HadoopKeystore(f"{scheme}://{authority}/{path}")
+
+
+VARIABLE = "HADOOP_CREDSTORE_PASSWORD"
+"""The environment variable where Hadoop looks for the password first."""
+HADOOPS_DEFAULT = "none"
+"""Hadoop's password if none is configured; everybody knows it."""
+
+
+def password(source: str, environ: Mapping[str, str]) -> Secret | None:
+    """Return the password at *source*; None leaves it to Hadoop's own configuration.
+
+    Args:
+        source: ``default``, ``file:PATH`` or ``env:NAME``, as in ``options.password``.
+        environ: The client's environment.
+
+    Raises:
+        ConfigError: The file or the variable is missing or empty. The message quotes no value.
+    """
+    kind, _, name = source.partition(":")
+    if kind == "default":
+        return Secret(environ[VARIABLE]) if environ.get(VARIABLE) else None
+    if kind == "env":
+        return _given(environ.get(name, ""), f"the environment variable {name}")
+    home = environ.get("HOME", "")
+    path = Path(home + name[1:]) if name.startswith("~/") and home else Path(name)
+    try:
+        return _given(path.read_text("utf-8").strip(), f"the file {path}")
+    except UnicodeDecodeError as error:
+        raise ConfigError(
+            f"the file {path} is not UTF-8 text", code="TARN-3747", where="options.password"
+        ) from error
+    except OSError as error:
+        raise ConfigError(
+            f"the file {path} cannot be read ({error.strerror})",
+            code="TARN-3747",
+            where="options.password",
+            next_step="Make it readable by you, or name another one.",
+        ) from error
+
+
+def _given(text: str, place: str) -> Secret:
+    if not text:
+        raise ConfigError(
+            f"{place} is missing or empty", code="TARN-3747", where="options.password"
+        )
+    return Secret(text)

@@ -1,4 +1,4 @@
-"""The storage `copy`: any URI that fsspec knows, copied once by content."""
+"""The storage `copy`: a URI that fsspec knows, copied once by content."""
 
 import importlib
 from collections.abc import Mapping
@@ -10,14 +10,14 @@ __all__ = ["tarn_storages"]
 
 
 def _create() -> Storage:
-    """Import fsspec only when a copy is really made."""
+    # imports fsspec, which only a copy needs
     storage: Storage = importlib.import_module("tarn_plugins.storage.copy.store").CopyStorage()
     return storage
 
 
 @hookimpl
 def tarn_storages() -> Mapping[str, StorageFactory]:
-    """Claim every scheme that nobody else claims."""
+    """Offer ``copy`` for every scheme that no other storage claims."""
     summary = "any URI that fsspec knows: copied once by content, verified, renamed into place"
     factory = StorageFactory(
         frozenset({"*"}), _create, summary, requires=("fsspec",), extra="local"

@@ -1,17 +1,22 @@
-"""What would keep a cluster from starting on this YARN, found before anything starts. Pure.
+"""The rules for a cluster on this YARN, checked before anything starts. Pure.
 
-Each rule stands here once: `findings` asks those that a start waits for, and `tarn doctor` asks
-each of them besides what only it looks at.
+A start checks `findings`. `tarn doctor` uses each rule by itself, besides others of its own.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 
 from tarn.domain import ClusterSpec
 from tarn.errors import TarnError
 from tarn.interfaces import Finding
-from tarn.triton import settings
-from tarn_plugins.runtime.yarn.client.overview import (
+from tarn.triton import command, response_cache
+from tarn.triton.lint import Stubs
+from tarn_plugins.runtime.yarn import Docker
+from tarn_plugins.runtime.yarn.environment import INTERPRETER
+from tarn_plugins.runtime.yarn.launch import shared_memory
+from tarn_plugins.runtime.yarn.launch.docker import notes, problems
+from tarn_plugins.runtime.yarn.launch.instance import wanted_ports
+from tarn_plugins.runtime.yarn.survey import (
     MEMORY,
     VCORES,
     Amounts,
@@ -21,15 +26,14 @@ from tarn_plugins.runtime.yarn.client.overview import (
     amounts_text,
     listed,
 )
-from tarn_plugins.runtime.yarn.environment import INTERPRETER
 
 __all__ = [
     "IN_RM",
-    "IN_TYPES",
     "Queue",
     "YarnOverview",
     "accelerators",
     "attempts",
+    "container_findings",
     "enough_nodes",
     "findings",
     "fitting",
@@ -43,6 +47,7 @@ __all__ = [
     "queue_use",
     "sizes",
     "staging_written",
+    "usable_labels",
 ]
 
 IN_RM = "in yarn-site.xml of the ResourceManager, and it restarted"
@@ -53,8 +58,8 @@ _IN_QUEUES = "in capacity-scheduler.xml of the ResourceManager, then `yarn rmadm
 def findings(
     spec: ClusterSpec, queue: str, python: str, overview: YarnOverview
 ) -> Iterator[Finding]:
-    """Yield everything that this YARN has against *spec*."""
-    yield from settings.findings(spec, spec.triton.bind or "")
+    """Yield everything that prevents or hampers *spec* on this YARN."""
+    yield from command.findings(spec, spec.triton.bind or "")
     yield from queue_use(queue, overview)
     yield from sizes(spec, overview)
     yield from accelerators(spec, overview)
@@ -68,8 +73,28 @@ def findings(
     yield from overview.repository
 
 
+def container_findings(
+    spec: ClusterSpec, docker: Docker | None, overview: YarnOverview, local: Sequence[Stubs] = ()
+) -> Iterator[Finding]:
+    """Yield the settings with which no container could start.
+
+    Args:
+        spec: The cluster.
+        docker: ``runtime.options.docker``.
+        overview: YARN's overview, or an empty one.
+        local: Python models of a repository at a path, if this machine can read it.
+    """
+    if docker is not None:
+        ports = [port for port in wanted_ports(spec.triton) if port]
+        yield from problems(docker, spec.triton, spec.models.repository, ports)
+        yield from response_cache.image_findings(spec.triton)
+        yield from notes(docker, spec)
+    largest_mib = overview.maximum.get(MEMORY, 0)
+    yield from shared_memory.findings(spec, docker, overview.python or local, largest_mib)
+
+
 def from_error(error: TarnError) -> Finding:
-    """Return the finding that an *error* of the first question to YARN is."""
+    """Return the finding for an *error* of the first question to YARN."""
     found = f"{error.found}. {error.right}" if error.right else error.found
     return Finding(
         error.code if error.code != TarnError.default_code else "TARN-3130",
@@ -80,14 +105,14 @@ def from_error(error: TarnError) -> Finding:
 
 
 def instance_ask(spec: ClusterSpec) -> Amounts:
-    """Return what one instance asks of its node."""
+    """Return the resources that one instance requests."""
     resources = spec.instance.resources
     gpus = {resources.gpu_resource: resources.gpus} if resources.gpus else {}
     return {MEMORY: resources.memory_mib, VCORES: resources.vcores, **gpus}
 
 
 def master_ask(spec: ClusterSpec) -> Amounts:
-    """Return what the master asks of its node."""
+    """Return the resources that the master requests."""
     return {MEMORY: spec.master.memory_mib, VCORES: spec.master.vcores}
 
 
@@ -103,7 +128,7 @@ def queue_use(name: str, overview: YarnOverview) -> Iterator[Finding]:
         "ask YARN's administrator"
     )
     if not overview.queues:
-        return  # the RM showed none, so nothing is known
+        return  # the RM did not show its queues
     if queue is None:
         yield Finding("TARN-3133", where, "there is no such leaf queue", step)
     elif not queue.running:
@@ -213,14 +238,31 @@ def fitting(spec: ClusterSpec, queue: str, overview: YarnOverview) -> tuple[Yarn
     return tuple(node for node in there if node.holds(instance_ask(spec)))
 
 
-def label_access(spec: ClusterSpec, queue: str, overview: YarnOverview) -> Iterator[Finding]:
-    """Yield which node labels do not exist, or may not be used from the queue."""
-    here = overview.queue(queue)
+def _labels(spec: ClusterSpec) -> Iterator[tuple[str, str]]:
+    """Yield (key, node label) of each label that *spec* asks for."""
     for key, label in (
         ("placement.node_label", spec.placement.node_label),
         ("master.node_label", spec.master.node_label),
     ):
-        if label and label not in overview.labels:
+        if label:
+            yield key, label
+
+
+def usable_labels(
+    spec: ClusterSpec, queue: str, overview: YarnOverview
+) -> Iterator[tuple[str, str]]:
+    """Yield (key, node label) of each existing label that the queue may use."""
+    here = overview.queue(queue)
+    for key, label in _labels(spec):
+        if label in overview.labels and (here is None or here.may_use(label)):
+            yield key, label
+
+
+def label_access(spec: ClusterSpec, queue: str, overview: YarnOverview) -> Iterator[Finding]:
+    """Yield a finding for each label that does not exist, or is not allowed to the queue."""
+    here = overview.queue(queue)
+    for key, label in _labels(spec):
+        if label not in overview.labels:
             known = ", ".join(overview.labels) or "none"
             yield Finding(
                 "TARN-3136",
@@ -228,7 +270,7 @@ def label_access(spec: ClusterSpec, queue: str, overview: YarnOverview) -> Itera
                 f"YARN has no such node label (it has: {known})",
                 "Correct it, or leave it empty for the default partition",
             )
-        elif label and here is not None and not here.may_use(label):
+        elif here is not None and not here.may_use(label):
             may, path = ", ".join(here.labels) or "none", here.name
             yield Finding(
                 "TARN-3136",
@@ -241,7 +283,7 @@ def label_access(spec: ClusterSpec, queue: str, overview: YarnOverview) -> Itera
 
 
 def attempts(spec: ClusterSpec, overview: YarnOverview) -> Iterator[Finding]:
-    """Yield that YARN starts a master less often than the spec wants."""
+    """Yield a finding when YARN allows fewer attempts than the spec wants."""
     cap, wanted = overview.am_max_attempts, spec.master.max_attempts
     if cap is not None and cap < wanted:
         yield Finding(
@@ -256,7 +298,7 @@ def attempts(spec: ClusterSpec, overview: YarnOverview) -> Iterator[Finding]:
 
 
 def staging_written(staging: str, problem: str) -> Iterator[Finding]:
-    """Yield that nothing can be written where the files of clusters go."""
+    """Yield a finding when the staging directory cannot be written."""
     if problem:
         yield Finding(
             "TARN-3138",
@@ -267,9 +309,9 @@ def staging_written(staging: str, problem: str) -> Iterator[Finding]:
 
 
 def python_path(python: str) -> Iterator[Finding]:
-    """Yield why the nodes may not find the interpreter."""
+    """Yield a finding when the nodes may not have the interpreter."""
     if python == INTERPRETER:
-        return  # a packed environment is looked at by itself
+        return  # a packed environment is checked separately
     path = PurePosixPath(python)
     if not path.is_absolute():
         yield Finding(
@@ -289,7 +331,7 @@ def python_path(python: str) -> Iterator[Finding]:
 
 
 def placement(spec: ClusterSpec, overview: YarnOverview) -> Iterator[Finding]:
-    """Yield what is lost where YARN takes no placement constraints."""
+    """Yield a finding when YARN accepts no placement constraints."""
     if overview.placement == "plain" and spec.placement.spread == "node":
         yield Finding(
             "TARN-3140",
@@ -302,14 +344,14 @@ def placement(spec: ClusterSpec, overview: YarnOverview) -> Iterator[Finding]:
 
 
 def _beyond_nodes(kind: str, wanted: int, overview: YarnOverview) -> bool:
-    """Say whether every node that runs has less than *wanted* of *kind*."""
+    """Return whether every running node has less than *wanted* of *kind*."""
     return any(node.runs for node in overview.nodes) and wanted > max(
         node.total.get(kind, 0) for node in overview.nodes if node.runs
     )
 
 
 def _no_node(spec: ClusterSpec, key: str, ask: Amounts, there: tuple[YarnNode, ...]) -> Finding:
-    """Return the finding for an *ask* that is more than any of the nodes *there* has."""
+    """Return the finding for an *ask* that exceeds each of the nodes *there*."""
     ranks = spec.instance.parallelism.ranks
     whole = (
         f" (tensor x pipeline = {ranks} ranks, all on one node)"

@@ -1,4 +1,4 @@
-"""YARN and HDFS as a client sees them, through Java; every value that leaves here is Python's."""
+"""A client's access to YARN and HDFS through Java; results are Python values."""
 
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -9,48 +9,51 @@ import attrs
 
 from tarn.errors import LaunchError, NotFoundError, ProviderError, TarnError
 from tarn.interfaces import Finding
-from tarn.java import describe, jvm, mask
+from tarn.java import OLDEST_HADOOP, describe, dotted, hadoop_numbers, jvm, mask
 from tarn.triton.lint import Stubs
-from tarn_plugins.runtime.yarn.client import versions
 from tarn_plugins.runtime.yarn.client.checks import from_error
-from tarn_plugins.runtime.yarn.client.overview import Queue, YarnNode, YarnOverview
-from tarn_plugins.runtime.yarn.client.reports import ApplicationAttempt, ApplicationReport
-from tarn_plugins.runtime.yarn.hadoop import login, web
-from tarn_plugins.runtime.yarn.hadoop.configuration import configuration
+from tarn_plugins.runtime.yarn.client.reports import ApplicationAttempt, ApplicationReport, alive
+from tarn_plugins.runtime.yarn.hadoop import configuration, login, web
 from tarn_plugins.runtime.yarn.hadoop.files import DENIED, HadoopFiles
-from tarn_plugins.runtime.yarn.launch import python_models, repository
-from tarn_plugins.runtime.yarn.layout import HOME
+from tarn_plugins.runtime.yarn.hadoop.records import amounts
+from tarn_plugins.runtime.yarn.launch import repository, shared_memory
+from tarn_plugins.runtime.yarn.staging import HOME
+from tarn_plugins.runtime.yarn.survey import Queue, YarnNode, YarnOverview
 
-__all__ = ["Hadoop", "leaves"]
+__all__ = ["CLUSTER_INFO", "Hadoop", "manager_version"]
+
+# Path of the page with a ResourceManager's version.
+CLUSTER_INFO = "ws/v1/cluster/info"
 
 _YARN = "org.apache.hadoop.yarn"
 _UNKNOWN = f"{_YARN}.exceptions.ApplicationNotFoundException"
 _UGI = "org.apache.hadoop.security.UserGroupInformation"
 _PATIENCE = {
-    # A client has a person waiting: Hadoop's own value is 15 minutes. With the retries of the
-    # connection itself these make about 15 s.
+    # About 15 s, with the retries of the connection itself, since a person waits for a client.
+    # Hadoop's default is 15 minutes.
     "yarn.resourcemanager.connect.max-wait.ms": "8000",
     "yarn.client.failover-max-attempts": "8",
     "ipc.client.connect.max.retries": "1",
     "ipc.client.connect.timeout": "5000",
     "ipc.client.connect.max.retries.on.timeouts": "1",
-    # The RM's resource types, not those of this machine's file, are what counts.
+    # How often it looks whether the RM has accepted an application; 200 by default.
+    "yarn.client.application-client-protocol.poll-interval-ms": "20",
+    # The RM's resource types count, not those of this machine's file.
     "yarn.client.load.resource-types.from-server": "true",
 }
 
 
 class Hadoop:
-    """One ``YarnClient``, one configuration, one file system. One thread; needs the JVM.
+    """A ``YarnClient``, a configuration, and a file system. For one thread; needs the JVM.
 
     Args:
-        staging: Directory of all clusters; None: ``.tarn`` in the user's home directory.
+        staging: Directory of all clusters; None means ``.tarn`` in the user's home directory.
         environ: The client's.
-        kerberos: Principal, and path of a keytab; None: the user's ticket is used.
+        kerberos: Principal and path of a keytab; None means the user's ticket.
 
     Raises:
-        LaunchError: Security is on, and there is no Kerberos ticket (TARN-3132, TARN-3763,
-            TARN-3764), or no log-in by the keytab (TARN-3761 to TARN-3766). Without this look the
-            first question to YARN would hang for minutes.
+        LaunchError: Hadoop requires Kerberos, and there is no ticket (TARN-3132, TARN-3763,
+            TARN-3764), or the log-in by the keytab failed (TARN-3761 to TARN-3766).
     """
 
     def __init__(
@@ -63,7 +66,7 @@ class Hadoop:
         ugi = jvm.load(_UGI)
         ugi.setConfiguration(self.conf)
         self.keytab = b""
-        """With the keys of the principal alone; empty: the user has a ticket."""
+        """A keytab with only the keys of the principal; empty: the user has a ticket."""
         if kerberos is None:
             login.require_ticket(environ)
         else:
@@ -71,7 +74,7 @@ class Hadoop:
         user = ugi.getLoginUser()
         self.user = str(user.getShortUserName())
         self.principal = str(user.getUserName()) if kerberos else ""
-        """Of the keytab, with its realm."""
+        """The principal of the keytab, with its realm."""
         self.files = HadoopFiles(self.conf)
         self._staging = staging
         self._client: Any = None
@@ -79,10 +82,10 @@ class Hadoop:
 
     @property
     def client(self) -> Any:
-        """The ``YarnClient``, started when it is first needed: it asks the RM for its types then.
+        """The ``YarnClient``, started at its first use, since that contacts the RM.
 
         Raises:
-            TarnError: The RM gave no answer; the next need tries again.
+            TarnError: The RM gave no answer; the next use tries again.
         """
         if self._client is None:
             client = jvm.load(f"{_YARN}.client.api.YarnClient").createYarnClient()
@@ -107,16 +110,16 @@ class Hadoop:
     @property
     def private(self) -> bool:
         """Whether Hadoop's own protocol (RPC) is encrypted."""
-        return self._property("hadoop.rpc.protection").lower() == "privacy"
+        return web.conf_property(self.conf, "hadoop.rpc.protection").lower() == "privacy"
 
     def proxies(self) -> tuple[str, ...]:
-        """Return the base URLs of YARN's web proxies: the RMs, where none has its own process."""
-        own = self._property("yarn.web-proxy.address")
+        """Return the base URLs of YARN's web proxies, by default the RMs."""
+        own = web.conf_property(self.conf, "yarn.web-proxy.address")
         return (f"{web.scheme(self.conf)}://{own}",) if own else self.web.bases
 
     def report(self, application_id: str, *, attempts: bool = False) -> ApplicationReport | None:
-        """Return one application; None: YARN does not know it."""
-        java_id = jvm.load(f"{_YARN}.api.records.ApplicationId").fromString(application_id)
+        """Return one application; None if YARN does not know it."""
+        java_id = _java_id(application_id)
         try:
             found = self.client.getApplicationReport(java_id)
             tries = self.client.getApplicationAttempts(java_id) if attempts else ()
@@ -128,27 +131,32 @@ class Hadoop:
 
     def tagged(self, kind: str, tag: str) -> tuple[ApplicationReport, ...]:
         """Return the applications of type *kind* with *tag*, alive or not."""
+        java_set = jvm.load("java.util.HashSet")
         request = jvm.load(f"{_YARN}.api.protocolrecords.GetApplicationsRequest").newInstance(
-            _set([kind])
+            java_set([kind])
         )
-        request.setApplicationTags(_set([tag]))
-        request.setUsers(_set([self.user]))
+        request.setApplicationTags(java_set([tag]))
+        request.setUsers(java_set([self.user]))
         return tuple(self._report(each) for each in self.client.getApplications(request))
 
     def kill(self, application_id: str, why: str) -> None:
-        """Ask the RM to end an application; *why* stands in its diagnostics."""
-        self.client.killApplication(
-            jvm.load(f"{_YARN}.api.records.ApplicationId").fromString(application_id),
-            why,
-        )
+        """Ask the RM to end an application, with *why* in its diagnostics."""
+        self.client.killApplication(_java_id(application_id), why)
+
+    def end(self, application_id: str, why: str) -> None:
+        """Ask the RM to end an application; an ended or unknown one is not an error."""
+        report = self.report(application_id)
+        if report is not None and alive(report):
+            self.kill(application_id, why)
 
     def overview(self, uri: str | None, serve: Sequence[str]) -> YarnOverview:
-        """Return what a check needs to know; *uri* is a repository that the nodes fetch.
+        """Return an overview for checks; *uri* is a repository that the nodes fetch.
 
         Raises:
             LaunchError: The ResourceManager is too old (TARN-3121).
         """
         self.refuse_old()
+        # Only with the id of a new application, YARN tells a client how large a container can be.
         response = self.client.createApplication().getNewApplicationResponse()
         maximum = amounts(response.getMaximumResourceCapability())
         cap = self.web.property("yarn.resourcemanager.am.global.max-attempts")
@@ -177,23 +185,23 @@ class Hadoop:
         )
 
     def refuse_old(self) -> None:
-        """Refuse a ResourceManager that is too old, before anything else is asked of it.
+        """Refuse a ResourceManager that is too old.
 
         Raises:
-            LaunchError: TARN-3121, with its version and this client's.
+            LaunchError: It is too old (TARN-3121).
         """
         own = jvm.load("org.apache.hadoop.util.VersionInfo").getVersion()
-        manager = versions.of_manager(self.web.rest(versions.INFO))
-        versions.refuse_old(manager, str(own), ", ".join(self.web.bases))
+        manager = manager_version(self.web.rest(CLUSTER_INFO))
+        refuse_old(manager, str(own), ", ".join(self.web.bases))
 
     def nodes(self) -> dict[str, str]:
-        """Return host name to ``host:port`` of the web server of each NodeManager that runs."""
+        """Return host name -> ``host:port`` of the web server, for running NodeManagers."""
         running = jvm.load(f"{_YARN}.api.records.NodeState").RUNNING
         reports = self.client.getNodeReports([running])
         return {str(n.getNodeId().getHost()): str(n.getHttpAddress()) for n in reports}
 
     def failed(self, error: Any) -> TarnError:
-        """Return the error for a Java exception of YARN: where it was asked, and what it said."""
+        """Return the error for a Java exception of YARN."""
         fault = describe(error)
         if fault.is_a(
             "java.net.ConnectException",
@@ -205,7 +213,7 @@ class Hadoop:
         return ProviderError("yarn", str(fault), retry_after_s=None)
 
     def silent(self, how: str) -> LaunchError:
-        """Return the error for an RM that gives no answer; Hadoop may not even know where it is."""
+        """Return the error for an RM that does not answer, perhaps due to a wrong address."""
         step = "Check HADOOP_CONF_DIR (it names the cluster), and that YARN is up."
         if self.conf.getResource("yarn-site.xml") is None:
             step = (
@@ -217,11 +225,12 @@ class Hadoop:
         return LaunchError("yarn", found, code="TARN-3130", next_step=step)
 
     def refused(self, application_id: str, error: Any) -> TarnError:
-        """Return the error for a submission that the RM did not take."""
+        """Return the error for a submission that the RM refused."""
         failed = self.failed(error)
         if failed.code != ProviderError.default_code:
             return failed
         message = str(error.getMessage() or "").partition("\n")[0]
+        # YarnClient raises "Failed to submit <id> to YARN : <the RM's reason>".
         found = message.partition(" to YARN : ")[2] or str(describe(error))
         return LaunchError(
             "yarn",
@@ -235,28 +244,27 @@ class Hadoop:
     ) -> ApplicationReport:
         attempt, application_id = found.getCurrentApplicationAttemptId(), found.getApplicationId()
         host, port = str(found.getHost() or ""), int(found.getRpcPort())
+        tracking, proxies = str(found.getTrackingUrl() or ""), self.proxies()
+        if len(proxies) == 1:  # YARN's own URL often names localhost then
+            tracking = f"{proxies[0]}/proxy/{application_id}/"
         return ApplicationReport(
             application_id=str(application_id),
             state=str(found.getYarnApplicationState()),
             user=str(found.getUser()),
             queue=str(found.getQueue()),
             final_status=str(found.getFinalApplicationStatus()),
+            # Until a master has registered, YARN reports the host N/A and the port -1.
             host="" if host == "N/A" else host,
             port=max(0, port),
-            tracking_url=self._proxy_url(str(application_id), str(found.getTrackingUrl() or "")),
+            tracking_url=tracking,
             own_url=str(found.getOriginalTrackingUrl() or ""),
             submitted_ms=int(found.getSubmitTime() or found.getStartTime()),
             finished_ms=int(found.getFinishTime()),
-            # -1 until YARN has made the first one
+            # -1 before the first attempt
             attempt=1 if attempt is None else max(1, int(attempt.getAttemptId())),
             diagnostics=str(found.getDiagnostics() or ""),
             attempts=tuple(sorted(attempts, key=lambda each: each.number)),
         )
-
-    def _proxy_url(self, application_id: str, tracking: str) -> str:
-        """Return the way through the proxy; with one RM not as it names itself: often localhost."""
-        proxies = self.proxies()
-        return f"{proxies[0]}/proxy/{application_id}/" if len(proxies) == 1 else tracking
 
     def _queues(self) -> tuple[Queue, ...]:
         allowed = {
@@ -267,7 +275,7 @@ class Hadoop:
         return tuple(_queue(path, queue, allowed) for path, queue in found)
 
     def repository(self, uri: str, serve: Sequence[str]) -> tuple[tuple[Finding, ...], int | None]:
-        """Return what is wrong with a repository on Hadoop, and how many files it has."""
+        """Return the problems of a repository on Hadoop, and its number of files."""
         try:
             entries = repository.look(self.files, uri)
         except ProviderError as error:
@@ -276,10 +284,11 @@ class Hadoop:
         return found, None if entries is None else len(entries)
 
     def _python(self, uri: str) -> tuple[Stubs, ...]:
-        """Return the Python models of a repository that is right; none where it cannot be read."""
+        """Return the Python models of a valid repository; none if it cannot be read."""
         try:
             entries = repository.look(self.files, uri)
-            return python_models.listed(entries or (), self.files.read)
+            return shared_memory.stubs_in(entries or (), self.files.read)
+        # `repository` has reported by now why it cannot be read.
         except (ProviderError, NotFoundError):
             return ()
 
@@ -290,6 +299,7 @@ class Hadoop:
             staging = self.staging
             path = jvm.load("org.apache.hadoop.fs.Path")(staging)
             fs = path.getFileSystem(self.conf)
+            # The missing directories would be made in the nearest one that exists.
             while not fs.exists(path) and path.getParent() is not None:
                 path = path.getParent()
             fs.access(path, jvm.load("org.apache.hadoop.fs.permission.FsAction").WRITE_EXECUTE)
@@ -299,19 +309,46 @@ class Hadoop:
             return staging, f"cannot be written: {describe(error)}"
         return staging, ""
 
-    def _property(self, name: str) -> str:
-        return _or_empty(self.conf.get(name))
+
+def manager_version(info: Any) -> str:
+    """Return Hadoop's version in the answer at `CLUSTER_INFO`, or ''."""
+    # Not ``resourceManagerVersion``, which differs if the ResourceManager was built separately.
+    told = info.get("clusterInfo") if isinstance(info, Mapping) else None
+    return str(told.get("hadoopVersion") or "") if isinstance(told, Mapping) else ""
 
 
-def _or_empty(value: Any) -> str:
-    return "" if value is None else str(value)
+def refuse_old(manager: str, client: str, where: str) -> None:
+    """Refuse *manager*, the version of a ResourceManager, if it is known and too old.
+
+    Args:
+        manager: As `manager_version` returns it.
+        client: The version of this client.
+        where: The ResourceManager's address.
+
+    Raises:
+        LaunchError: It is too old (TARN-3121).
+    """
+    numbers = hadoop_numbers(manager)
+    if numbers is None or numbers >= OLDEST_HADOOP:
+        return
+    raise LaunchError(
+        "yarn",
+        f"the ResourceManager runs Hadoop {manager}, and this client is of Hadoop {client}",
+        code="TARN-3121",
+        where=where,
+        right=f"{dotted(OLDEST_HADOOP)} or newer is needed on both",
+        next_step="Set HADOOP_CONF_DIR to the configuration of a newer YARN, or have this one "
+        "updated; a newer client alone does not help.",
+    )
+
+
+def _java_id(application_id: str) -> Any:
+    return jvm.load(f"{_YARN}.api.records.ApplicationId").fromString(application_id)
 
 
 def _unread(finding: Finding, user: str) -> Finding:
-    """Return *finding*, with what opens all of a repository to *user* where that is what it lacks.
-
-    HDFS names the first inode that refused, and tells nothing of what lies below it.
-    """
+    """Return *finding*, with the command that permits *user* to read the whole repository."""
+    # HDFS names only the first inode that denied access, and nothing below it.
     if finding.code != DENIED:
         return finding
     everything = shlex.quote(finding.where)
@@ -320,11 +357,6 @@ def _unread(finding: Finding, user: str) -> Finding:
         f"{shlex.quote(f'user:{user}:r-x')} {everything}`"
     )
     return attrs.evolve(finding, next_step=f"{finding.next_step}. {below}")
-
-
-def amounts(resource: Any) -> dict[str, int]:
-    """Return a ``Resource`` of Java as type -> amount; memory in MiB."""
-    return {str(info.getName()): int(info.getValue()) for info in resource.getResources()}
 
 
 def _node(report: Any) -> YarnNode:
@@ -342,11 +374,9 @@ def _node(report: Any) -> YarnNode:
 
 
 def leaves(queues: Iterable[Any], parent: str) -> Iterator[tuple[str, Any]]:
-    """Yield the queues without children, each with its whole path.
-
-    The path is put together here: before Hadoop 3.4 a queue tells its own name only, and the one
-    of a FairScheduler is a whole path.
-    """
+    """Yield the queues without children, each with its whole path."""
+    # Before Hadoop 3.4, a queue tells only its own name, but that of a FairScheduler's queue is
+    # already a whole path.
     for queue in queues:
         name = str(queue.getQueueName())
         path = name if name.startswith(f"{parent}.") else f"{parent}.{name}"
@@ -364,7 +394,7 @@ def _queue(path: str, queue: Any, allowed: Mapping[str, set[str]]) -> Queue:
         running=str(queue.getQueueState()) == "RUNNING",
         may_submit=not allowed or "SUBMIT_APPLICATIONS" in acls,
         labels=tuple(sorted(str(label) for label in queue.getAccessibleNodeLabels() or ())),
-        default_label=_or_empty(queue.getDefaultNodeLabelExpression()).strip(),
+        default_label=str(queue.getDefaultNodeLabelExpression() or "").strip(),
     )
 
 
@@ -376,10 +406,3 @@ def _attempt(found: Any) -> ApplicationAttempt:
         diagnostics=str(found.getDiagnostics() or ""),
         container_id="" if container is None else str(container),
     )
-
-
-def _set(values: Iterable[str]) -> Any:
-    made = jvm.load("java.util.HashSet")()
-    for value in values:
-        made.add(value)
-    return made

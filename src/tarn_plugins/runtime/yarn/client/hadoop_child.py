@@ -1,8 +1,9 @@
 """The client's end of the child process that holds the JVM.
 
-A question is a line of JSON on the child's standard input, its answer a line on its standard
-output; what Hadoop logs goes to standard error, of which the end is quoted when something hangs.
-Secrets travel through the pipe only, never in arguments or the environment.
+A question is a line of JSON on the child's standard input, and its answer a line on standard
+output. Hadoop logs to standard error, whose end is quoted when the child hangs. Secrets travel only
+through the pipe, never in arguments or the environment. An error travels as its parts, and is
+raised here again.
 """
 
 import contextlib
@@ -11,46 +12,70 @@ import math
 import os
 import select
 import subprocess
+import sys
 import tempfile
 import threading
 import time
 import weakref
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import IO, Any, Protocol
 
-from tarn.errors import ProviderError, TimedOutError
-from tarn_plugins.runtime.yarn.client.failures import unpack
+from tarn import errors
+from tarn.errors import NotAuthorizedError, ProviderError, TarnError, TimedOutError
+from tarn.interfaces import ClientContext
+from tarn_plugins.runtime.yarn import YarnSettings
 
-__all__ = ["HadoopChild", "HadoopClient"]
+__all__ = ["HadoopClient", "pack", "start_child"]
 
+# How long a child may take to exit after its standard input was closed.
 END_TIMEOUT_S = 2.0
-"""How long a child may take to end once its standard input is closed."""
 _LAST_LINES, _LAST_BYTES, _CHUNK = 6, 8192, 65536
+
+_PARTS = ("found", "code", "where", "right", "next_step")
+# Errors of a child arrive as the nearest base class among these.
+_CLASSES: Mapping[str, type[TarnError]] = {
+    kind.__name__: kind
+    for kind in (
+        TarnError,
+        errors.ConfigError,
+        errors.RefusedError,
+        ProviderError,
+        errors.LaunchError,
+        errors.StorageError,
+        errors.NotFoundError,
+        errors.UnreachableError,
+        errors.TimedOutError,
+    )
+}
 
 
 class HadoopClient(Protocol):
-    """Asks YARN and HDFS, through whatever holds a JVM."""
+    """Asks YARN and HDFS, through a process with a JVM."""
 
     def ask(self, question: str, within_s: float, **parts: Any) -> Any:
         """Return the answer, as JSON values.
 
         Raises:
-            TarnError: What the child raised: the same class with the same parts.
+            TarnError: The error that the child raised, with the same parts.
             TimedOutError: No answer within *within_s*; the child was killed.
         """
         ...
 
+    def close(self) -> None:
+        """End the process. Idempotent."""
+        ...
+
 
 class HadoopChild:
-    """One child, started when first asked, and again when it left. Any thread; one at a time.
+    """A child, started at the first question, and again after it left. Any thread, one at a time.
 
-    A process that was forked from the one that asked has a child of its own: two that read from one
-    pipe would take each other's answers.
+    A forked process gets another child: two readers of a pipe would take each other's answers.
 
     Args:
         command: The child's argument list.
         environ: Its whole environment.
-        begin: The parts of the first question of each child, ``begin``: settings.
+        begin: The settings, parts of each child's first question ``begin``.
     """
 
     def __init__(
@@ -77,13 +102,13 @@ class HadoopChild:
                     self._drop()
                     if not left.idle:
                         raise _lost(left) from None
-                    # It had been idle for a minute: this question was not read.
+                    # It left after a minute without a question, and did not read this one.
             child = self._child = _Child(self._command, self._environ)
             begin = {"question": "begin", "parts": self._begin}
             try:
                 self._answer(child, begin, deadline_s, within_s)
             except BaseException as error:
-                self._drop()  # it cannot be used for another question
+                self._drop()  # it is unusable for other questions
                 if isinstance(error, _Left):
                     raise _lost(error) from None
                 raise
@@ -108,9 +133,14 @@ class HadoopChild:
             words = child.last_words()
             child.kill()
             self._drop()
-            raise _hangs(str(message["question"]), within_s, words) from None
+            raise TimedOutError(
+                f"YARN gave no answer to '{message['question']}' within {within_s:g} s{words}",
+                where="yarn",
+                next_step="Are the ResourceManager and the name node up, and does HADOOP_CONF_DIR "
+                "name the right cluster?",
+            ) from None
         except KeyboardInterrupt:
-            child.kill()  # else its answer would be taken for that of the next question
+            child.kill()  # or its answer would be taken for that of the next question
             self._drop()
             raise
         if "error" in answer:
@@ -118,7 +148,7 @@ class HadoopChild:
         return answer["answer"]
 
     def _be_own(self) -> None:
-        """After a fork, leave lock and child to the parent: it may use both at this moment."""
+        """After a fork, leave lock and child to the parent, which may be using them."""
         if self._pid != os.getpid():
             inherited, self._child = self._child, None
             self._lock, self._pid = threading.Lock(), os.getpid()
@@ -131,8 +161,28 @@ class HadoopChild:
             self._child = None
 
 
+def start_child(settings: YarnSettings, context: ClientContext) -> HadoopChild:
+    """Return a child with this process's interpreter and tarn, not yet started."""
+    root = str(Path(errors.__file__).parents[1])
+    given = context.environ.get("PYTHONPATH")
+    path = f"{root}:{given}" if given else root
+    named = settings.kerberos
+    return HadoopChild(
+        # -P: no module in the user's present directory may take the place of one that is imported.
+        [sys.executable, "-P", "-X", "utf8", "-m", "tarn_plugins.runtime.yarn.child.serving"],
+        {**context.environ, "PYTHONPATH": path, "MALLOC_ARENA_MAX": "2"},
+        {
+            "environ": dict(context.environ),
+            "hadoop": settings.hadoop_home,
+            "java": settings.java_home,
+            "staging": settings.staging,
+            "kerberos": named and (named.principal, str(named.keytab)),
+        },
+    )
+
+
 class _Left(Exception):  # noqa: N818 (a state of affairs)
-    """The child ended without an answer; *idle*: before it read the question."""
+    """The child ended without an answer; if *idle*, before it read the question."""
 
     def __init__(self, code: int | None, words: str) -> None:
         super().__init__(code)
@@ -151,27 +201,37 @@ class _Child:
             stderr=self._log,
             env=environ,
             bufsize=0,
-            start_new_session=True,  # Ctrl-C is the client's: it decides what becomes of a question
+            start_new_session=True,  # so that Ctrl-C reaches only the client
         )
         self._heard = b""
-        # A client that ends without a message closes the pipe, and thereby ends the child.
+        # A client that ends in any way closes the pipe, and so ends the child.
         self._end = weakref.finalize(self, _end, self._process, self._log, os.getpid())
 
     def exchange(self, message: Mapping[str, Any], deadline_s: float) -> Mapping[str, Any]:
         """Send one line and return the next; ``TimeoutError`` at *deadline_s* (monotonic)."""
         assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        writing, reading = self._process.stdin.fileno(), self._process.stdout.fileno()
+        # Otherwise a child that does not read would block this process beyond the deadline.
+        os.set_blocking(writing, False)
+        view = memoryview(json.dumps(message).encode() + b"\n")
         try:
-            self._send(json.dumps(message).encode() + b"\n", deadline_s)
+            while view:
+                _await(writing, select.POLLOUT, deadline_s)
+                view = view[os.write(writing, view) :]
         except BrokenPipeError:
             raise self._left() from None
         while b"\n" not in self._heard:
-            self._hear(deadline_s)
+            _await(reading, select.POLLIN, deadline_s)
+            if not (data := os.read(reading, _CHUNK)):
+                raise self._left()
+            self._heard += data
         line, _, self._heard = self._heard.partition(b"\n")
         answer: Mapping[str, Any] = json.loads(line)
         return answer
 
     def last_words(self) -> str:
-        """Return the end of what Hadoop logged, as an appendix of a message."""
+        """Return the end of Hadoop's log, as an appendix for an error."""
         with contextlib.suppress(OSError, ValueError):
             size = os.fstat(self._log.fileno()).st_size
             end = os.pread(self._log.fileno(), _LAST_BYTES, max(0, size - _LAST_BYTES))
@@ -181,30 +241,13 @@ class _Child:
         return ""
 
     def kill(self) -> None:
-        """End it at once."""
+        """Kill the process."""
         with contextlib.suppress(ProcessLookupError):
             self._process.kill()
 
     def close(self) -> None:
-        """Close its input, and wait a little for its end."""
+        """Close the input, and wait a little for the end of the process."""
         self._end()
-
-    def _send(self, data: bytes, deadline_s: float) -> None:
-        assert self._process.stdin is not None
-        descriptor = self._process.stdin.fileno()
-        os.set_blocking(descriptor, False)
-        view = memoryview(data)
-        while view:
-            _await(descriptor, select.POLLOUT, deadline_s)
-            view = view[os.write(descriptor, view) :]
-
-    def _hear(self, deadline_s: float) -> None:
-        assert self._process.stdout is not None
-        _await(self._process.stdout.fileno(), select.POLLIN, deadline_s)
-        data = os.read(self._process.stdout.fileno(), _CHUNK)
-        if not data:
-            raise self._left()
-        self._heard += data
 
     def _left(self) -> _Left:
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -213,34 +256,31 @@ class _Child:
 
 
 def _await(descriptor: int, event: int, deadline_s: float) -> None:
-    """Wait until *descriptor* is ready, or its other end is closed; of any number, unlike select.
+    """Wait until *descriptor* is ready, or its other end is closed.
 
     Raises:
         TimeoutError: At *deadline_s* (monotonic).
     """
-    poll = select.poll()
+    poll = select.poll()  # not `select`, which accepts no descriptor above 1023
     poll.register(descriptor, event)
-    if not poll.poll(math.ceil(_left(deadline_s) * 1000)):
+    if not poll.poll(math.ceil(max(0.0, deadline_s - time.monotonic()) * 1000)):
         raise TimeoutError
 
 
-def _left(deadline_s: float) -> float:
-    return max(0.0, deadline_s - time.monotonic())
-
-
 def _end(process: "subprocess.Popen[bytes]", log: IO[bytes], owner: int) -> None:
-    """Let go of a child; only its *owner*, the process that started it, sees to its end."""
+    """Close the pipes of a child; in its *owner* process, also wait for its end."""
     for pipe in (process.stdin, process.stdout, log):
         if pipe is not None:
             with contextlib.suppress(OSError):
                 pipe.close()
+    # Only a parent can wait for a process; here it is a forked copy of the parent.
     if owner != os.getpid():
         return
     try:
         process.wait(END_TIMEOUT_S)
     except subprocess.TimeoutExpired:
         process.kill()
-        # One that hangs in the kernel (a mount whose server is gone) does not die of that.
+        # A process that hangs in the kernel, as on a dead mount, does not end even by SIGKILL.
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(END_TIMEOUT_S)
 
@@ -250,10 +290,24 @@ def _lost(left: _Left) -> ProviderError:
     return ProviderError("yarn", f"{what} without an answer{left.words}")
 
 
-def _hangs(question: str, within_s: float, words: str) -> TimedOutError:
-    return TimedOutError(
-        f"YARN gave no answer to '{question}' within {within_s:g} s{words}",
-        where="yarn",
-        next_step="Are the ResourceManager and the name node up, and does HADOOP_CONF_DIR name the "
-        "right cluster?",
-    )
+def pack(error: TarnError) -> dict[str, Any]:
+    """Return the parts of *error* as JSON values."""
+    kind = next(k.__name__ for k in type(error).__mro__ if k.__name__ in _CLASSES)
+    packed: dict[str, Any] = {"class": kind, **{part: getattr(error, part) for part in _PARTS}}
+    if isinstance(error, ProviderError):
+        packed |= {"provider": error.provider, "retry_after_s": error.retry_after_s}
+    if isinstance(error, NotAuthorizedError):
+        # It arrives as a base class, which has only this text.
+        packed["found"] = str(error)
+    return packed
+
+
+def unpack(packed: Mapping[str, Any]) -> TarnError:
+    """Return the error from the result of `pack`."""
+    kind = _CLASSES.get(str(packed.get("class")), TarnError)
+    parts = {part: str(packed.get(part, "")) for part in _PARTS}
+    found = parts.pop("found")
+    if issubclass(kind, ProviderError):
+        after_s = packed.get("retry_after_s")
+        return kind(str(packed.get("provider", "yarn")), found, retry_after_s=after_s, **parts)
+    return kind(found, **parts)

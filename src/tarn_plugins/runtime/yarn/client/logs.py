@@ -1,8 +1,8 @@
-"""Logs of masters and instances: from the node while it has them, else as YARN collected them.
+"""Logs of masters and instances: from their nodes, or as YARN aggregated them.
 
-Which container an instance had is told by the master while one is at work. Afterwards the logs
-themselves are asked: next to each lies a file named after its instance, and Triton's own begins
-with a table of its options, where ``server_id`` is the instance's id.
+A running master knows the container of each instance. If no master runs, this module finds the
+instance of a log from the file next to it, which is named after the instance, or from the table of
+options with which Triton's log begins: there ``server_id`` is the instance's id.
 """
 
 import json
@@ -19,35 +19,35 @@ from tarn.errors import ProviderError
 from tarn.java import jvm
 from tarn_plugins.runtime.yarn.client.reports import ApplicationReport, alive
 from tarn_plugins.runtime.yarn.hadoop import web
-from tarn_plugins.runtime.yarn.launch.run_script import MARK
-from tarn_plugins.runtime.yarn.log_text import contents
+from tarn_plugins.runtime.yarn.hadoop.web import log_contents
+from tarn_plugins.runtime.yarn.launch.launch_file import MARK
 
 if TYPE_CHECKING:
     from tarn_plugins.runtime.yarn.client.cluster import Hadoop
 
-__all__ = ["ApplicationLogs", "LogCache"]
+__all__ = ["LogCache"]
 
 _MASTER = re.compile(r"master\.stderr(\.\d+)?")
 _INSTANCE = re.compile(r"triton\.stderr(\.\d+)?")
 _ROTATED = re.compile(r"(master|triton)\.stderr\.\d+")
 _SERVER_ID = re.compile(rb"server_id\s*\|\s*(\S+)\s*\|")
-_COLLECTED = "org.apache.hadoop.yarn.logaggregation"
+_AGGREGATED = "org.apache.hadoop.yarn.logaggregation"
+# Files that a node still has; it also lists the aggregated ones, but does not show them.
 _ON_NODE = "LOCAL"
-"""Files that a node still has: it lists what it has collected next to them, and shows it not."""
 _FRESH_S = 5.0
-_BYTES_A_LINE, _LEAST = 256, 64 * 1024
+_BYTES_A_LINE, _LEAST_BYTES = 256, 64 * 1024
 
 
 class LogCache:
-    """The logs of one application after another, for whoever asks again and again. One thread."""
+    """Keeps the logs of the application that was read last. Only one thread may use it."""
 
     def __init__(self, hadoop: Callable[[], "Hadoop"]) -> None:
         self._hadoop = hadoop
         self._opened: tuple[str, float, ApplicationLogs] | None = None
+        # Container id -> instance id, from the logs; they never change.
         self._ids: dict[str, str] = {}
-        """Container id to instance id, as the logs said: they never change."""
 
-    def write(  # noqa: PLR0913 (the parts of one question, all by keyword)
+    def write(  # noqa: PLR0913 (all by keyword)
         self,
         *,
         application_id: str,
@@ -57,10 +57,10 @@ class LogCache:
         into: str,
         tail: int | None = None,
     ) -> bool:
-        """Write a log, or at least its last *tail* lines, into the file *into*; False: no log.
+        """Write a log, or at least its last *tail* lines, to *into*; return False if there is none.
 
         Raises:
-            ProviderError: Its node refuses to show it, and nothing of it was collected.
+            ProviderError: The node does not show the log, and YARN has not aggregated it.
         """
         logs = self._open(application_id)
         if logs is None:
@@ -75,13 +75,15 @@ class LogCache:
                 f"the node does not show the log: {logs.refused}",
                 code="TARN-3811",
                 where=container_id or application_id,
+                next_step="Log in as the cluster's owner (with Kerberos, check `klist`), or try "
+                "again when YARN has aggregated the log",
             )
-        with open(into, "wb") as sink:  # noqa: PTH123 (a private file of the asker)
+        with open(into, "wb") as sink:  # noqa: PTH123 (a private file of the client)
             sink.writelines(texts)
         return bool(texts)
 
     def ids(self, application_id: str) -> tuple[str, ...]:
-        """Return the ids of the instances whose logs YARN has collected."""
+        """Return the ids of the instances whose logs YARN has aggregated."""
         logs = self._open(application_id)
         return () if logs is None else logs.ids()
 
@@ -102,12 +104,12 @@ class LogCache:
 
 
 class ApplicationLogs:
-    """The logs of one application, as they can be found within a few seconds.
+    """The logs of one application, at most a few seconds old.
 
     Args:
-        hadoop: Asks YARN.
-        report: The application.
-        ids: Container id to instance id; filled as logs are read.
+        hadoop: The connection to YARN.
+        report: YARN's report of the application.
+        ids: Container id -> instance id, filled while logs are read.
     """
 
     def __init__(
@@ -118,14 +120,15 @@ class ApplicationLogs:
         self._meta: dict[str, tuple[str, ...]] | None = None
         self._nodes: dict[str, str] | None = None
         self.refused = ""
-        """What a node said that did not show the log asked for last; empty: none refused."""
-        self._nobody: set[str] = set()
-        """Containers of which nothing says now whose they were."""
+        """Why a node refused the last requested log, or empty."""
+        # Containers whose instance could not be found so far.
+        self._unidentified: set[str] = set()
 
     def master(self, tail: int | None = None) -> list[bytes]:
         """Return the logs of every attempt, oldest first, or enough for the last *tail* lines."""
         self.refused = ""
         found: list[bytes] = []
+        # From the newest, so that older attempts are not read once there are enough lines.
         for container_id, node in reversed(list(self._attempts())):
             missing = None if tail is None else tail - _lines(found)
             if missing is not None and missing <= 0:
@@ -136,40 +139,38 @@ class ApplicationLogs:
     def instance(
         self, instance_id: str, container_id: str, host: str, tail: int | None = None
     ) -> list[bytes]:
-        """Return the log of an instance; without a *container_id* the collected are searched.
+        """Return the log of an instance; without *container_id*, search the aggregated logs.
 
-        *host* is where the container is or was; empty: only collected logs are looked at.
+        *host* is the container's node; if it is empty, only aggregated logs are read.
         """
         self.refused = ""
         if container_id:
             return self._texts(container_id, self._node(host), _INSTANCE, tail)
         found: list[bytes] = []
-        for candidate in self._collected():
-            if self._whose(candidate) == instance_id:
-                found += self._from_collected(candidate, _INSTANCE)
+        for candidate in self._aggregated():
+            if self._instance_of(candidate) == instance_id:
+                found += self._from_aggregated(candidate, _INSTANCE)
         return found
 
     def ids(self) -> tuple[str, ...]:
-        """Return the ids of the instances in what was collected."""
-        found = {self._whose(candidate) for candidate in self._collected()}
+        """Return the ids of the instances with aggregated logs."""
+        found = {self._instance_of(candidate) for candidate in self._aggregated()}
         return tuple(sorted(found - {""}))
 
-    def _whose(self, container_id: str) -> str:
-        """Return the instance that a collected container was; empty: none, or nobody can tell.
-
-        Its name is that of a file next to its log; else the log is asked, which is read for that.
-        """
-        if container_id in self._nobody:
+    def _instance_of(self, container_id: str) -> str:
+        """Return the id of a container's instance, from its aggregated logs; '' if unknown."""
+        # The file next to the log names the instance; without one, the log's content does.
+        if container_id in self._unidentified:
             return ""
         if container_id not in self._ids:
-            names = self._collected()[container_id]
+            names = self._aggregated()[container_id]
             marks = [n.removeprefix(MARK) for n in names if n.startswith(MARK)]
             if not marks and any(_INSTANCE.fullmatch(n) for n in names):
-                texts = self._from_collected(container_id, _INSTANCE)
+                texts = self._from_aggregated(container_id, _INSTANCE)
                 found = (_SERVER_ID.search(text) for text in texts)
                 marks = [each[1].decode(errors="replace") for each in found if each]
-            if not marks:  # more of it may be collected later
-                self._nobody.add(container_id)
+            if not marks:  # more may be aggregated later
+                self._unidentified.add(container_id)
                 return ""
             self._ids[container_id] = marks[0]
         return self._ids[container_id]
@@ -184,39 +185,39 @@ class ApplicationLogs:
     def _texts(
         self, container_id: str, node: str, names: re.Pattern[str], tail: int | None
     ) -> list[bytes]:
-        """Return a log of which a part may be collected, and deleted on the node, already."""
-        there = self._from_node(container_id, node, names, tail) if node else []
-        if not there:
-            return self._from_collected(container_id, names)
-        enough = tail is not None and _lines(there) >= tail
-        if enough or container_id not in self._collected():
-            return there
-        before = self._from_collected(container_id, _ROTATED)
-        # for a moment it is in both places
-        both = bool(before) and len(there) > 1 and before[-1].endswith(there[0])
-        return [*before, *(there[1:] if both else there)]
+        """Return a log, whose older part YARN may have aggregated and deleted from the node."""
+        on_node = self._from_node(container_id, node, names, tail) if node else []
+        if not on_node:
+            return self._from_aggregated(container_id, names)
+        enough = tail is not None and _lines(on_node) >= tail
+        if enough or container_id not in self._aggregated():
+            return on_node
+        before = self._from_aggregated(container_id, _ROTATED)
+        # A file is in both places for a moment, and must not be returned twice.
+        both = bool(before) and len(on_node) > 1 and before[-1].endswith(on_node[0])
+        return [*before, *(on_node[1:] if both else on_node)]
 
     def _attempts(self) -> Iterator[tuple[str, str]]:
-        """Yield (container id, ``host:port`` of its node's web server) of each master, by age."""
+        """Yield (container id, its node's web address) of each master, oldest first."""
         path = f"ws/v1/cluster/apps/{self._report.application_id}/appattempts"
         answer = self._hadoop.web.rest(path) or {}
-        tries = (answer.get("appAttempts") or {}).get("appAttempt") or []
-        for each in sorted(tries, key=lambda one: int(one.get("id", 0))):
+        attempts = (answer.get("appAttempts") or {}).get("appAttempt") or []
+        for each in sorted(attempts, key=lambda one: int(one.get("id", 0))):
             if each.get("containerId"):
                 yield str(each["containerId"]), str(each.get("nodeHttpAddress", ""))
 
     def _from_node(
         self, container_id: str, node: str, names: re.Pattern[str], tail: int | None
     ) -> list[bytes]:
-        """Ask the NodeManager: it has the logs until they are collected, or grow too old."""
+        """Return the logs that the NodeManager has neither aggregated nor deleted so far."""
         base = f"{web.scheme(self._hadoop.conf)}://{node}/ws/v1/node/containers/{container_id}/logs"
         try:
             listed = json.loads(self._hadoop.web.get(base))
             files = {
                 str(info["fileName"])
-                for part in _listed(listed)
+                for part in _as_list(listed)
                 if part.get("logAggregationType", _ON_NODE) == _ON_NODE
-                for info in _listed(part.get("containerLogInfo"))
+                for info in _as_list(part.get("containerLogInfo"))
             }
             wanted = sorted((f for f in files if names.fullmatch(f)), key=_age)
             found: list[bytes] = []
@@ -224,8 +225,10 @@ class ApplicationLogs:
                 missing = None if tail is None else tail - _lines(found)
                 if missing is None or missing > 0:
                     found[:0] = self._of_file(f"{base}/{quote(name)}", missing)
-        except ProviderError as error:  # the node is gone, has forgotten it, or refuses
-            if error.retry_after_s is None and "404" not in error.found:
+        except web.PageMissingError:
+            return []  # the node has forgotten it
+        except ProviderError as error:
+            if error.retry_after_s is None:  # the node answered, and refused
                 self.refused = error.found
             return []
         except (ValueError, KeyError):
@@ -233,45 +236,46 @@ class ApplicationLogs:
         return found
 
     def _of_file(self, url: str, tail: int | None) -> list[bytes]:
-        """Return a file of a node, or its end with at least *tail* lines, in whole lines."""
+        """Return a file from its node, or at least its last *tail* whole lines."""
         if tail is None:
-            return [text for _name, text in contents(self._hadoop.web.get(url))]
-        most = max(_LEAST, tail * _BYTES_A_LINE)
+            return [text for _name, text in log_contents(self._hadoop.web.get(url))]
+        most = max(_LEAST_BYTES, tail * _BYTES_A_LINE)
         while True:
             printed = self._hadoop.web.get(f"{url}?size=-{most}")
-            texts = [text for _name, text in contents(printed, most)]
+            texts = [text for _name, text in log_contents(printed, most)]
             if not any(len(text) >= most for text in texts):
                 return texts
             whole = [text.partition(b"\n")[2] for text in texts]
             if _lines(whole) >= tail:
                 return whole
+            # Lines are longer than assumed; few repetitions matter more than a few bytes too many.
             most *= 8
 
-    def _from_collected(self, container_id: str, names: re.Pattern[str]) -> list[bytes]:
-        """Let Hadoop's own reader print what was collected of one container."""
-        if container_id not in self._collected():
-            self._meta = None  # its node may have handed it over since that was read
+    def _from_aggregated(self, container_id: str, names: re.Pattern[str]) -> list[bytes]:
+        """Return the aggregated logs of one container, as Hadoop's own reader prints them."""
+        if container_id not in self._aggregated():
+            self._meta = None  # the node may have aggregated its logs since they were listed
         wanted = sorted(
-            (n for n in self._collected().get(container_id, ()) if names.fullmatch(n)), key=_age
+            (n for n in self._aggregated().get(container_id, ()) if names.fullmatch(n)), key=_age
         )
         if not wanted:
             return []
         request = self._request()
         request.setContainerId(container_id)
-        request.setLogTypes(_set(wanted))
-        helper = jvm.load(f"{_COLLECTED}.LogCLIHelpers")()
+        request.setLogTypes(jvm.load("java.util.HashSet")(wanted))
+        helper = jvm.load(f"{_AGGREGATED}.LogCLIHelpers")()
         helper.setConf(self._hadoop.conf)
-        with _printed() as read:
+        with _captured_output() as read:
             helper.dumpAContainerLogsForLogTypeWithoutNodeId(request)
             texts = dict[str, bytes]()
-            for name, text in contents(read()):
+            for name, text in log_contents(read()):
                 texts[name] = texts.get(name, b"") + text
         return [texts[name] for name in wanted if name in texts]
 
-    def _collected(self) -> dict[str, tuple[str, ...]]:
-        """Return container id to the names of its collected files, of the whole application."""
+    def _aggregated(self) -> dict[str, tuple[str, ...]]:
+        """Return the names of the aggregated files, by container id."""
         if self._meta is None:
-            factory = jvm.load(f"{_COLLECTED}.filecontroller.LogAggregationFileControllerFactory")(
+            factory = jvm.load(f"{_AGGREGATED}.filecontroller.LogAggregationFileControllerFactory")(
                 self._hadoop.conf
             )
             request = self._request()
@@ -283,12 +287,12 @@ class ApplicationLogs:
                     key = str(each.getContainerId())
                     meta[key] = (*meta.get(key, ()), *names)
             except jvm.throwable():
-                meta = {}  # nothing was collected, or it was deleted since
+                meta = {}  # YARN aggregated nothing, or has deleted it since
             self._meta = meta
         return self._meta
 
     def _request(self) -> Any:
-        request = jvm.load(f"{_COLLECTED}.ContainerLogsRequest")()
+        request = jvm.load(f"{_AGGREGATED}.ContainerLogsRequest")()
         request.setAppId(
             jvm.load("org.apache.hadoop.yarn.api.records.ApplicationId").fromString(
                 self._report.application_id
@@ -296,13 +300,14 @@ class ApplicationLogs:
         )
         request.setAppOwner(self._report.user)
         request.setAppFinished(not alive(self._report))
+        # Java's largest long: every byte.
         request.setBytes(2**63 - 1)
         return request
 
 
 @contextmanager
-def _printed() -> Iterator[Any]:
-    """Catch what Java prints on ``System.out``: Hadoop's reader of logs knows no other place."""
+def _captured_output() -> Iterator[Any]:
+    """Capture Java's ``System.out``, the only place to which Hadoop's log reader can print."""
     system = jvm.load("java.lang.System")
     before = system.out
     with tempfile.NamedTemporaryFile() as file:
@@ -320,8 +325,8 @@ def _printed() -> Iterator[Any]:
             stream.close()
 
 
-def _listed(value: Any) -> list[Any]:
-    """Return JSON that is a list, or one thing where YARN writes a list of one as itself."""
+def _as_list(value: Any) -> list[Any]:
+    """Return a JSON value as a list; YARN writes a list of one element as that element."""
     if isinstance(value, dict):
         value = value.get("containerLogsInfo", value)
     return value if isinstance(value, list) else [value] if value else []
@@ -332,13 +337,6 @@ def _lines(texts: list[bytes]) -> int:
 
 
 def _age(name: str) -> tuple[int, str]:
-    """Order a log and what was rotated out of it: oldest first."""
+    """Return a key that sorts a log and its rotated files, oldest first."""
     number = name.rpartition(".")[2]
     return (-int(number), name) if number.isdigit() else (0, name)
-
-
-def _set(values: list[str]) -> Any:
-    made = jvm.load("java.util.HashSet")()
-    for value in values:
-        made.add(value)
-    return made

@@ -1,4 +1,4 @@
-"""What YARN says of an application, and what that means in words. Pure."""
+"""YARN's reports of applications, their explanations, and errors of a start. Pure."""
 
 import re
 from collections.abc import Iterable
@@ -6,9 +6,10 @@ from collections.abc import Iterable
 import attrs
 
 from tarn.domain import Epoch
-from tarn.domain.address import host_port
+from tarn.domain.endpoint import host_port
+from tarn.errors import LaunchError, NotFoundError, TimedOutError
 from tarn.interfaces import ClusterRef, Ending
-from tarn_plugins.runtime.yarn.memory_limit import exceeded
+from tarn_plugins.runtime.yarn.diagnostics import memory_hint
 
 __all__ = [
     "APPLICATION_TYPE",
@@ -18,20 +19,24 @@ __all__ = [
     "alive",
     "cluster_tag",
     "ending",
-    "failure",
-    "given_up",
+    "failed_start",
     "hopeless",
+    "late_start",
     "newest",
+    "no_log",
+    "not_ended",
     "ref_of",
     "starting_again",
+    "unheard_start",
+    "unknown_application",
     "waiting",
 ]
 
 RUNTIME = "yarn"
 APPLICATION_TYPE = "TARN"
 
+# Precedes the reason if `up` killed an application that did not come up.
 GIVEN_UP = "the start was given up: "
-"""Before the reason, where `up` killed an application that did not come up."""
 _KILLED = re.compile(
     r"Application \S+ was killed by user (?P<user>\S+) at \S+"
     r"(?: with diagnostic message: (?P<why>.*))?",
@@ -45,6 +50,7 @@ _NEXT_PART = re.compile(
 )
 _STAMP = re.compile(r"^\[[^\]]*\]")
 _LONGEST_LINES, _LONGEST = 15, 2000
+# `org.apache.hadoop.yarn.api.records.ContainerExitStatus`.
 _KINDS = {
     -1000: "its files could not be brought to the node",
     -100: "its container was released, or its node was lost",
@@ -55,7 +61,6 @@ _KINDS = {
     -107: "it was stopped since the application was over",
     -108: "its node was removed",
 }
-"""`org.apache.hadoop.yarn.api.records.ContainerExitStatus`."""
 
 
 @attrs.frozen
@@ -81,19 +86,19 @@ class ApplicationReport:
     final_status: str = "UNDEFINED"
     """``SUCCEEDED``, ``FAILED`` or ``KILLED`` once it is over."""
     host: str = ""
-    """Where the present attempt registered itself; empty while none has."""
+    """The host that the present attempt registered; empty before that."""
     port: int = 0
     tracking_url: str = ""
     """Through the ResourceManager's proxy."""
     own_url: str = ""
-    """What the present attempt registered, which the proxy asks."""
+    """The URL that the present attempt registered, to which the proxy forwards."""
     submitted_ms: int = 0
-    """Unix milliseconds: what a master reads as ``APP_SUBMIT_TIME_ENV``."""
+    """Unix milliseconds, which a master reads as ``APP_SUBMIT_TIME_ENV``."""
     finished_ms: int = 0
     attempt: int = 1
     diagnostics: str = ""
     attempts: tuple[ApplicationAttempt, ...] = ()
-    """Where they were asked for; oldest first."""
+    """Oldest first; empty unless requested."""
 
     @property
     def container_granted(self) -> bool:
@@ -108,17 +113,17 @@ def cluster_tag(user: str, name: str) -> str:
 
 
 def alive(report: ApplicationReport) -> bool:
-    """Say whether the application is not over yet."""
+    """Return whether the application has not ended."""
     return report.state not in _OVER
 
 
 def newest(reports: Iterable[ApplicationReport]) -> ApplicationReport | None:
-    """Return the application that was submitted last."""
+    """Return the application that was submitted last, or None."""
     return max(reports, key=lambda r: (r.submitted_ms, r.application_id), default=None)
 
 
 def ref_of(report: ApplicationReport, name: str) -> ClusterRef:
-    """Return how the cluster of *report* is reached; without a url while no attempt listens."""
+    """Return the reference to the cluster of *report*, without a url if no attempt listens."""
     listens = report.state == "RUNNING" and bool(report.host) and report.port > 0
     scheme = "https" if report.own_url.lower().startswith("https:") else "http"
     return ClusterRef(
@@ -134,15 +139,14 @@ def ref_of(report: ApplicationReport, name: str) -> ClusterRef:
 
 
 def ending(report: ApplicationReport, name: str) -> Ending:
-    """Return how an application that is over ended.
+    """Return how an ended application ended.
 
-    ``stopped`` is one that said so itself (`tarn down`), or that somebody killed; the reason then
-    tells which. Anything else failed.
+    It is ``stopped`` if it ended itself (by `tarn down`) or was killed, and ``failed`` otherwise.
     """
     text = report.diagnostics.strip()
     by = _KILLED.match(text)
     reason = (by["why"] or "").strip() if by else text
-    if reason.startswith(GIVEN_UP):  # `up` itself ended what did not come up
+    if reason.startswith(GIVEN_UP):  # killed by `up`, since it did not come up
         state, reason = "failed", reason.removeprefix(GIVEN_UP)
     elif report.state == "KILLED" or report.final_status in ("KILLED", "SUCCEEDED"):
         state = "stopped"
@@ -154,7 +158,7 @@ def ending(report: ApplicationReport, name: str) -> Ending:
 
 
 def failure(report: ApplicationReport) -> str:
-    """Say why an application failed, from YARN's diagnostics: exit code, cause, last words."""
+    """Return why an application failed, from YARN's diagnostics."""
     text = report.diagnostics.strip()
     if not text and report.attempts:
         text = report.attempts[-1].diagnostics.strip()
@@ -162,11 +166,9 @@ def failure(report: ApplicationReport) -> str:
 
 
 def given_up(report: ApplicationReport) -> str:
-    """Say why waiting for a first word of this master is pointless; '' while it is not.
-
-    An attempt whose process ended by itself will end like that again, so the attempts that YARN
-    would still make are not waited for. One that YARN lost (a node, a preemption) is.
-    """
+    """Return why this master will never register; '' while it may."""
+    # A process that ended by itself will do so in the next attempt, too. One that YARN ended, by a
+    # preemption or the loss of a node, may succeed.
     for attempt in report.attempts:
         code = _EXIT_CODE.search(attempt.diagnostics)
         if attempt.state == "FAILED" and code is not None and int(code[1]) >= 0:
@@ -175,12 +177,12 @@ def given_up(report: ApplicationReport) -> str:
 
 
 def hopeless(report: ApplicationReport) -> str:
-    """Say why this application will never listen: it is over, or about to be; '' while it may."""
+    """Return why this application will never listen, since it ended or will end; else ''."""
     return given_up(report) or ("" if alive(report) else failure(report))
 
 
 def waiting(report: ApplicationReport) -> str:
-    """Say what an application that does not run yet waits for."""
+    """Return what an application that is not yet running waits for."""
     text = " ".join(report.diagnostics.split()).partition(" Details :")[0].rstrip(".;")
     if report.state != "ACCEPTED":
         return f"YARN is accepting it (state {report.state})"
@@ -197,7 +199,7 @@ def waiting(report: ApplicationReport) -> str:
 
 
 def starting_again(report: ApplicationReport) -> str:
-    """Say that YARN starts a lost master again, and what that waits for; '' for the first one."""
+    """Return that YARN restarts a lost master, and what that waits for; else ''."""
     if report.attempt == 1 or report.state == "RUNNING" or not alive(report):
         return ""
     return (
@@ -207,14 +209,14 @@ def starting_again(report: ApplicationReport) -> str:
 
 
 def _explain(text: str) -> str:
-    """Return YARN's *text* in a person's words; '' for no text."""
+    """Return an explanation of YARN's *text*; '' for no text."""
     if not text:
         return ""
     code = _EXIT_CODE.search(text)
     if code is None:
         return _shortened(text)
     number = int(code[1])
-    if memory := exceeded(number, text, "master.memory"):
+    if memory := memory_hint(number, text, "master.memory"):
         return f"the master ended: {memory}"
     kind = _KINDS.get(number)
     what = (
@@ -225,7 +227,7 @@ def _explain(text: str) -> str:
 
 
 def _last_words(text: str) -> str:
-    """Return the end of the master's standard error, which the NodeManager adds."""
+    """Return the end of the master's standard error, if the NodeManager added it."""
     found = _STDERR.search(text)
     if found is None:
         return ""
@@ -234,7 +236,7 @@ def _last_words(text: str) -> str:
 
 
 def _cause(text: str) -> str:
-    """Return what follows ``Diagnostics:``, without the pointers to pages of the RM."""
+    """Return the text after ``Diagnostics:``, without references to the RM's pages."""
     _, found, rest = text.partition("Diagnostics:")
     cause = _STAMP.sub("", (rest if found else text).strip())
     return _shortened(_NEXT_PART.split(cause, maxsplit=1)[0] or cause)
@@ -243,3 +245,67 @@ def _cause(text: str) -> str:
 def _shortened(text: str) -> str:
     text = _STAMP.sub("", text.strip()).strip()
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} …"
+
+
+def failed_start(application_id: str, reason: str) -> LaunchError:
+    """Return the error for a start with a known reason."""
+    return LaunchError(
+        "yarn",
+        reason,
+        where=application_id,
+        next_step=f"Log: `yarn logs -applicationId {application_id}`",
+    )
+
+
+def unknown_application(application_id: str) -> LaunchError:
+    """Return the error for an application that YARN has forgotten."""
+    return LaunchError("yarn", f"YARN does not know {application_id} any more")
+
+
+def late_start(application_id: str, waits: str, within_s: float, *, granted: bool) -> LaunchError:
+    """Return the error for a master that did not come up in time."""
+    log = f"Log: `yarn logs -applicationId {application_id}`"
+    room = "Choose a queue with room in runtime.options.queue, or lower master.memory."
+    since = "after it got its container" if granted else "after its submission"
+    return LaunchError(
+        "yarn",
+        f"its master did not come up within {within_s:g} s {since}: {waits}",
+        code="TARN-3141",
+        where=application_id,
+        next_step=log if granted else room,
+    )
+
+
+def unheard_start(name: str, application_id: str, error: Exception) -> TimedOutError:
+    """Return the error for a start with an unknown result."""
+    return TimedOutError(
+        f"it was submitted, but YARN does not say whether its master came up ({error}); it was "
+        "left alone",
+        where=application_id,
+        next_step=f"`tarn status -c {name}` looks again; "
+        f"`yarn application -kill {application_id}` ends it",
+    )
+
+
+def not_ended(application_id: str, verdict: LaunchError, error: Exception) -> LaunchError:
+    """Return *verdict* with the note that the application may still run."""
+    return LaunchError(
+        "yarn",
+        f"{verdict.found}; ending it failed, too ({error})",
+        code=verdict.code,
+        where=application_id,
+        next_step=f"`yarn application -kill {application_id}` ends it if it still runs. "
+        f"{verdict.next_step}",
+    )
+
+
+def no_log(ref: ClusterRef, instance_id: str) -> NotFoundError:
+    """Return the error for a log that YARN does not have."""
+    return NotFoundError(
+        f"{ref.name} has no log of '{instance_id or 'the master'}'",
+        where=ref.application_id or "",
+        next_step="The log of a running container is on its node: can this machine reach the "
+        "NodeManager's web page? YARN keeps the logs of ended containers only with "
+        "yarn.log-aggregation-enable, for as long as yarn.log-aggregation.retain-seconds "
+        "says.",
+    )

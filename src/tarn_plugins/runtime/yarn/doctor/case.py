@@ -1,4 +1,4 @@
-"""What a rule of `tarn doctor` is asked with, and what it says when it could not see. Pure."""
+"""The input of a rule of `tarn doctor`, and its result when facts are missing. Pure."""
 
 from collections.abc import Callable, Iterable, Mapping
 
@@ -7,8 +7,13 @@ import attrs
 from tarn.domain import ClusterSpec
 from tarn.interfaces import CheckResult, Finding
 from tarn_plugins.runtime.yarn import YarnSettings
-from tarn_plugins.runtime.yarn.client.overview import YarnOverview
-from tarn_plugins.runtime.yarn.doctor.survey import HdfsSurvey, NodeSettings, QueueFacts, Survey
+from tarn_plugins.runtime.yarn.survey import (
+    HdfsSurvey,
+    NodeSettings,
+    QueueFacts,
+    Survey,
+    YarnOverview,
+)
 
 __all__ = [
     "CONNECTION",
@@ -38,7 +43,7 @@ IN_NM = "in yarn-site.xml of every node, and its NodeManager restarted"
 
 
 class NotSeen(Exception):  # noqa: N818 (a state of affairs)
-    """What a rule looks at cannot be seen from here; the text says why, without a full stop."""
+    """A rule's facts are not visible from here; the text says why, without a full stop."""
 
 
 @attrs.frozen
@@ -54,10 +59,10 @@ class Case:
 
     @property
     def overview(self) -> YarnOverview:
-        """What YARN told.
+        """YARN's overview.
 
         Raises:
-            NotSeen: It gave no answer.
+            NotSeen: YARN gave no answer.
         """
         if self.survey.overview is None:
             failure = self.survey.failure
@@ -66,7 +71,7 @@ class Case:
 
     @property
     def hdfs(self) -> HdfsSurvey:
-        """What the file system told.
+        """The survey of the file system.
 
         Raises:
             NotSeen: It gave no answer.
@@ -80,7 +85,7 @@ class Case:
         """Live properties of the ResourceManager.
 
         Raises:
-            NotSeen: It shows none.
+            NotSeen: No ResourceManager shows them.
         """
         if self.survey.properties is None:
             urls = ", ".join(f"{one.url}/conf" for one in self.survey.resource_managers)
@@ -88,7 +93,7 @@ class Case:
         return self.survey.properties
 
     def queue(self) -> QueueFacts:
-        """Return what the scheduler tells of the queue of the spec.
+        """Return the scheduler's facts of the spec's queue.
 
         Raises:
             NotSeen: It shows no such queue.
@@ -103,7 +108,7 @@ class Case:
         """Return the nodes that showed their properties, for a rule about the property *name*.
 
         Raises:
-            NotSeen: None did; the text says where a person can look.
+            NotSeen: No node did; the text says where a person can look.
         """
         found = tuple(node for node in self.survey.nodes if not node.problem)
         if not found:
@@ -115,31 +120,31 @@ class Case:
 
 @attrs.frozen
 class Rule:
-    """One check: its words, and what it finds."""
+    """A check: its texts, and its function."""
 
     name: str
     matters: str
     look: Callable[[Case], CheckResult]
     """May raise `NotSeen`."""
     concerns: Callable[[ClusterSpec, YarnSettings], bool] = lambda _spec, _settings: True
-    """Whether there is anything to look at for a spec."""
+    """Returns whether the check applies to a spec."""
 
 
 def teller(code: str) -> str:
-    """Return the name of the check that tells what kept the others from looking."""
+    """Return the name of the check that reports the failure *code* of the survey."""
     return _TELLERS.get(code, CONNECTION)
 
 
 def elsewhere(code: str) -> str:
-    """Return what all others say of that."""
+    """Return the text of all other checks after that failure."""
     return f"not looked at: see '{teller(code)}'"
 
 
 def looked(seen: str, findings: Iterable[Finding] = ()) -> CheckResult:
-    """Return what was *seen*, and what is wrong with it."""
+    """Return a result with what was *seen*, and its problems."""
     return CheckResult(seen, tuple(findings))
 
 
 def truth(properties: Mapping[str, str], name: str, *, default: bool) -> bool:
-    """Return a property of Hadoop that is true or false."""
+    """Return a boolean property of Hadoop."""
     return properties.get(name, str(default)).strip().lower() == "true"

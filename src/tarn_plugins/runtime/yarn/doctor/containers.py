@@ -1,12 +1,13 @@
-"""What doctor sees of NodeManagers: what they do with containers, and what they allow. Pure."""
+"""Rules about NodeManagers: how they treat containers, and what they allow. Pure."""
 
+import enum
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 
 from tarn.interfaces import CheckResult, Finding
 from tarn_plugins.runtime.yarn.client import checks
-from tarn_plugins.runtime.yarn.client.overview import listed
 from tarn_plugins.runtime.yarn.doctor.case import IN_NM, Case, Rule, looked, truth
-from tarn_plugins.runtime.yarn.doctor.survey import NodeSettings
+from tarn_plugins.runtime.yarn.survey import NodeSettings, listed
 
 __all__ = ["RULES"]
 
@@ -21,8 +22,16 @@ _CGROUPS = f"{_NM}.linux-container-executor.resources-handler.class"
 _V2 = f"{_NM}.linux-container-executor.cgroups.v2.enabled"
 
 
+class _Keeper(enum.StrEnum):
+    """What enforces the memory limit of a container."""
+
+    CGROUPS = "kept by cgroups"
+    NODE_MANAGER = "kept by the NodeManager itself"
+    NOBODY = "kept by nobody"
+
+
 def recovery(case: Case) -> CheckResult:
-    """See whether a restart of a NodeManager leaves its containers alone."""
+    """Check whether a restart of a NodeManager leaves its containers alone."""
     names = (f"{_NM}.recovery.enabled", f"{_NM}.recovery.supervised")
     nodes = case.nodes(names[0])
     then = {
@@ -40,7 +49,7 @@ def recovery(case: Case) -> CheckResult:
 
 
 def ending(case: Case) -> CheckResult:
-    """See whether YARN waits as long as Triton may take to end."""
+    """Check whether YARN waits as long as Triton may take to end."""
     nodes = case.nodes(_KILL)
     wanted_s = case.spec.triton.exit_timeout_s
     waits_s = {node: int(node.properties.get(_KILL, _KILL_MS)) / 1000 for node in nodes}
@@ -60,30 +69,27 @@ def ending(case: Case) -> CheckResult:
 
 
 def memory(case: Case) -> CheckResult:
-    """See who keeps a container within its memory."""
+    """Report what enforces the memory limit of containers."""
     nodes = case.nodes(f"{_NM}.resource.memory.enforced")
     seen = sorted({_keeper(node.properties) for node in nodes})
     return looked(f"{' or '.join(seen)} ({_asked(nodes)})", _memory(nodes))
 
 
-def _keeper(live: Live) -> str:
+def _keeper(live: Live) -> _Keeper:
     if truth(live, f"{_NM}.resource.memory.enabled", default=False):
-        return "kept by cgroups"
+        return _Keeper.CGROUPS
     polled = truth(live, f"{_NM}.pmem-check-enabled", default=True)
-    return "kept by the NodeManager itself" if polled and _looks(live) else "kept by nobody"
+    return _Keeper.NODE_MANAGER if polled and _looks(live) else _Keeper.NOBODY
 
 
 def _looks(live: Live) -> bool:
-    """Say whether the NodeManager's own looks at memory end a container.
-
-    They do nothing besides strict cgroups, and Hadoop takes cgroups for strict unless it is told
-    otherwise, even where there are none.
-    """
+    """Return whether the NodeManager itself ends a container that exceeds its memory."""
+    # It does not if cgroups are strict, which Hadoop assumes by default, even without cgroups.
     return not truth(live, f"{_NM}.resource.memory.enforced", default=True)
 
 
 def _memory(nodes: Iterable[NodeSettings]) -> Iterator[Finding]:
-    loose = [node for node in nodes if _keeper(node.properties) == "kept by nobody"]
+    loose = [node for node in nodes if _keeper(node.properties) is _Keeper.NOBODY]
     if loose:
         name = f"{_NM}.resource.memory.enforced"
         yield Finding(
@@ -109,7 +115,7 @@ def _memory(nodes: Iterable[NodeSettings]) -> Iterator[Finding]:
 
 
 def docker(case: Case) -> CheckResult:
-    """See whether the nodes take this image's containers, as far as their properties tell."""
+    """Check whether the nodes' properties allow containers of this image."""
     nodes = case.nodes(f"{_LINUX}.allowed-runtimes")
     live = nodes[0].properties
     seen = (
@@ -136,7 +142,7 @@ def docker(case: Case) -> CheckResult:
 
 
 def _docker_needs(case: Case) -> Iterator[tuple[str, Callable[[Live], bool], str, str]]:
-    """Yield property, whether it allows what is needed, what would be right, and what is wrong."""
+    """Yield (property, test of it, right value, problem) for each need."""
     options = case.settings.docker
     assert options is not None
     name = _EXECUTOR
@@ -160,11 +166,13 @@ def _docker_needs(case: Case) -> Iterator[tuple[str, Callable[[Live], bool], str
         (options.delayed_removal, "delayed-removal.allowed", "delayed removal is"),
     ):
         if asked:
-            yield (*_switch(f"{_DOCKER}.{key}"), f"{what} not allowed")
+            name = f"{_DOCKER}.{key}"
+            allowed = partial(truth, name=name, default=False)
+            yield name, allowed, "true", f"{what} not allowed"
 
 
 def _member(name: str, word: str, default: str) -> tuple[str, Callable[[Live], bool], str]:
-    """Return what `_docker_needs` says of a list that must hold *word*."""
+    """Return the need of a list that must contain *word*."""
 
     def allows(live: Live) -> bool:
         return word in _words(live.get(name) or default)
@@ -172,16 +180,12 @@ def _member(name: str, word: str, default: str) -> tuple[str, Callable[[Live], b
     return name, allows, ",".join(dict.fromkeys([*_words(default), word]))
 
 
-def _switch(name: str) -> tuple[str, Callable[[Live], bool], str]:
-    return name, lambda live: truth(live, name, default=False), "true"
-
-
 def _words(value: str) -> list[str]:
     return [word.strip() for word in value.split(",") if word.strip()]
 
 
 def cgroups(case: Case) -> CheckResult:
-    """See what is told of cgroups; their version shows on a node only, unless it was chosen."""
+    """Report the use of cgroups; only a node shows their version, unless it is set."""
     nodes = case.nodes(_CGROUPS)
     used = sorted({_cgroups(node.properties) for node in nodes})
     chosen = {node.properties[_V2] for node in nodes if node.properties.get(_V2)}
@@ -204,7 +208,7 @@ def _cgroups(live: Live) -> str:
 
 
 def _on(nodes: list[NodeSettings], name: str, now: str) -> str:
-    """Return where something is wrong: the property *name*, which is *now* on *nodes*."""
+    """Return the place of a finding: the property *name* with the value *now* on *nodes*."""
     return f"{name} = {now} ({listed([node.host for node in nodes])})"
 
 

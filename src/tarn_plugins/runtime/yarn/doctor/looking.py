@@ -1,13 +1,16 @@
-"""Gathers a `Survey`, in the process that holds the JVM; changes nothing.
+"""Gather a `Survey`, in the process that holds the JVM; change nothing.
 
-ResourceManager, NameNode and nodes are asked in parallel: one that is silent costs its own
-deadline, and no more.
+ResourceManager, NameNode and nodes are asked in parallel, so a silent one costs no more than its
+own deadline. The answer of ``/ws/v1/cluster/scheduler`` differs between versions and schedulers;
+missing parts are unknown, and not errors.
 """
 
+import contextlib
 import json
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
 from typing import Any, TypeVar
 
 import attrs
@@ -17,23 +20,30 @@ from tarn.errors import ProviderError, TarnError, TimedOutError
 from tarn.interfaces import Finding
 from tarn.java import jvm
 from tarn.release import version
-from tarn_plugins.runtime.yarn.client import packed, versions
+from tarn_plugins.runtime.yarn import environment
 from tarn_plugins.runtime.yarn.client.checks import from_error
-from tarn_plugins.runtime.yarn.client.cluster import Hadoop
-from tarn_plugins.runtime.yarn.client.overview import YarnNode, YarnOverview
-from tarn_plugins.runtime.yarn.doctor.hdfs_look import look_at_hdfs
-from tarn_plugins.runtime.yarn.doctor.scheduling import scheduler
-from tarn_plugins.runtime.yarn.doctor.survey import (
+from tarn_plugins.runtime.yarn.client.cluster import CLUSTER_INFO, Hadoop, manager_version
+from tarn_plugins.runtime.yarn.hadoop import web
+from tarn_plugins.runtime.yarn.survey import (
+    MEMORY,
+    VCORES,
+    Amounts,
     Client,
     HdfsSurvey,
     NodeSettings,
+    Partition,
+    QueueFacts,
+    Quota,
     ResourceManagerSurvey,
+    Scheduler,
     Survey,
+    YarnNode,
+    YarnOverview,
 )
-from tarn_plugins.runtime.yarn.hadoop import web
 
-__all__ = ["PROPERTIES", "SurveyScope", "look"]
+__all__ = ["SurveyScope", "look", "scheduler"]
 
+# Prefixes of the properties that the checks use; others are dropped.
 PROPERTIES = (
     "yarn.am.",
     "yarn.log-aggregation",
@@ -48,23 +58,33 @@ PROPERTIES = (
     "yarn.scheduler.",
     "yarn.nodemanager.",
 )
-"""Beginnings of the properties that are looked at; the others stay where they are."""
+# For a node, to which a firewall may silently block the way.
 _NODE_S = 3.0
-"""For a node: the way to it may be closed, and a firewall says nothing."""
 _YARN_S, _HDFS_S = 25.0, 20.0
+# For YARN, if the web servers of its ResourceManagers do not answer either.
 _SILENT_S = 8.0
-"""For YARN, where the web servers of its ResourceManagers do not answer either."""
 _MOST_NODES = 6
 _TOKEN_LIFE = "dfs.namenode.delegation.token.max-lifetime"  # noqa: S105 (a property's name)
 T = TypeVar("T")
 
+_PASS = 0o001
+# The root and the directories right below it contain everybody's files, all of which HDFS would
+# count only to report that there is no quota.
+_SHALLOW = 1
+
+Plain = Mapping[str, Any]
+
+_ROOT = "root"
+# The vcores in every result of a calculator that counts only memory.
+_FEW = 1
+
 
 @attrs.frozen
 class SurveyScope:
-    """What of a spec decides where to look."""
+    """The parts of a spec that a survey depends on."""
 
     repository: str | None = None
-    """A model repository that the nodes fetch by themselves."""
+    """A model repository that the nodes fetch themselves."""
     serve: tuple[str, ...] = ()
     copied: str | None = None
     """A model repository of this machine that would be copied to HDFS."""
@@ -73,17 +93,19 @@ class SurveyScope:
 
 
 def look(hadoop: Hadoop, asked: SurveyScope) -> Survey:
-    """Look once at everything; takes about a second, and up to 20 where something is silent."""
+    """Gather a survey; takes about a second, or up to 20 if a server is silent."""
     with _pool() as pool:
         name_node = pool.submit(_name_node, hadoop)
         hdfs: Future[HdfsSurvey | None] = pool.submit(
             look_at_hdfs, hadoop, asked.repository, asked.serve, asked.copied
         )
-        python = pool.submit(_python, hadoop, asked.python)
+        python = pool.submit(
+            lambda: environment.look(asked.python, hadoop.files, version()) if asked.python else ()
+        )
         managers = [pool.submit(_manager, hadoop.web, base) for base in hadoop.web.bases]
         live = pool.submit(_properties, hadoop.web, hadoop.web.bases)
-        queues = pool.submit(_scheduler, hadoop.web)
-        answer = pool.submit(_overview, hadoop)
+        queues = pool.submit(lambda: scheduler(hadoop.web.rest("ws/v1/cluster/scheduler")))
+        answer: Future[YarnOverview | None] = pool.submit(hadoop.overview, None, ())
         seen = tuple(each.result() for each in managers)
         patience_s = _SILENT_S if all(one.problem for one in seen) else _YARN_S
         silent = hadoop.silent(f"gave no answer within {patience_s:g} s")
@@ -106,7 +128,7 @@ def look(hadoop: Hadoop, asked: SurveyScope) -> Survey:
 
 
 class _pool:  # noqa: N801 (a `with` of this module)
-    """Threads that nobody waits for at the end: one may be deep in Hadoop's own patience."""
+    """Threads that are not joined at the end, since Hadoop may block one for long."""
 
     def __enter__(self) -> ThreadPoolExecutor:
         self._made = ThreadPoolExecutor(8, "survey")
@@ -119,7 +141,7 @@ class _pool:  # noqa: N801 (a `with` of this module)
 def _within(
     hadoop: Hadoop, asked: "Future[T]", silent: TarnError, within_s: float
 ) -> tuple[T | None, Finding | None]:
-    """Return the answer, or why there is none; *silent*: the error for a silence of *within_s*."""
+    """Return the answer, or why there is none; *silent* is the error for a time-out."""
     try:
         return asked.result(within_s), None
     except TimeoutError:
@@ -140,31 +162,23 @@ def _no_hdfs() -> TimedOutError:
     )
 
 
-def _overview(hadoop: Hadoop) -> YarnOverview | None:
-    return hadoop.overview(None, ())
-
-
-def _python(hadoop: Hadoop, archive: str) -> tuple[Finding, ...]:
-    return packed.look(archive, hadoop.files, version()) if archive else ()
-
-
 def _manager(site: web.Web, base: str) -> ResourceManagerSurvey:
-    """Ask one RM who it is; a standby answers this question, too."""
+    """Ask one RM, possibly a standby, for its state."""
     before = time.time()
     try:
-        data, date = site.look(f"{base}/{versions.INFO}")
+        data, date = site.look(f"{base}/{CLUSTER_INFO}")
         answer = json.loads(data)
         state = str(answer["clusterInfo"].get("haState", ""))
     except ProviderError as error:
         return ResourceManagerSurvey(base, problem=error.found)
     except (AttributeError, KeyError, TypeError, ValueError):
         return ResourceManagerSurvey(
-            base, problem="gives an answer that does not come from a ResourceManagerSurvey"
+            base, problem="gives an answer that does not come from a ResourceManager"
         )
     return ResourceManagerSurvey(
         base,
         state=state,
-        version=versions.of_manager(answer),
+        version=manager_version(answer),
         clock=skew(date, before, time.time()),
     )
 
@@ -187,12 +201,8 @@ def _wanted(answer: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
-def _scheduler(site: web.Web) -> Any:
-    return scheduler(site.rest("ws/v1/cluster/scheduler"))
-
-
 def _chosen(overview: YarnOverview | None) -> Sequence[YarnNode]:
-    """Return a running node of each kind (label and size), then others, `_MOST_NODES` in all."""
+    """Return running nodes, first one of each label and size, at most `_MOST_NODES`."""
     there = [node for node in (overview.nodes if overview else ()) if node.runs and node.web]
     kinds: dict[tuple[str, tuple[tuple[str, int], ...]], YarnNode] = {}
     for node in there:
@@ -223,7 +233,7 @@ def _version(site: web.Web, base: str) -> str:
 
 @attrs.frozen
 class _NameNode:
-    """What the web server of a NameNode told."""
+    """The answer of a NameNode's web server."""
 
     clock: Skew | None = None
     life_s: float | None = None
@@ -245,7 +255,7 @@ def _name_node(hadoop: Hadoop) -> _NameNode:
 
 
 def _name_nodes(conf: Any) -> tuple[str, ...]:
-    """Return the base URLs of the web servers of HDFS's NameNodes, as far as they are named."""
+    """Return the base URLs of the NameNodes' web servers that are configured."""
     secure = str(conf.get("dfs.http.policy")) == "HTTPS_ONLY"
     key = f"dfs.namenode.http{'s' if secure else ''}-address"
     names = [key]
@@ -268,3 +278,242 @@ def _client(hadoop: Hadoop, token_life_s: float | None) -> Client:
         principal=hadoop.principal,
         token_life_s=token_life_s,
     )
+
+
+def look_at_hdfs(
+    hadoop: Hadoop, repository: str | None, serve: Sequence[str], copied: str | None
+) -> HdfsSurvey:
+    """Survey the staging directory, and other files on Hadoop.
+
+    Raises:
+        TarnError: The file system cannot be reached.
+        java.lang.Throwable: The same, as Java's exception.
+    """
+    staging, problem = hadoop.staging_problem()
+    path = jvm.load("org.apache.hadoop.fs.Path")(staging)
+    fs = path.getFileSystem(hadoop.conf)
+    fs.getFileStatus(jvm.load("org.apache.hadoop.fs.Path")("/"))  # or each call below would wait
+    existing = _existing(fs, path)
+    findings, models = hadoop.repository(repository, serve) if repository else ((), None)
+    return HdfsSurvey(
+        staging=staging,
+        problem=problem,
+        existing=str(existing),
+        impassable=tuple(_closed(fs, existing)),
+        quotas=tuple(_quotas(fs, existing)),
+        block=int(fs.getDefaultBlockSize(path)) * int(fs.getDefaultReplication(path)),
+        replication=int(fs.getDefaultReplication(path)),
+        free=_free(fs, existing),
+        safe_mode=_safe_mode(fs),
+        to_copy=_bytes_of(Path(copied)) if copied else None,
+        repository=findings,
+        models=models,
+    )
+
+
+def _existing(fs: Any, path: Any) -> Any:
+    """Return *path*, or the nearest directory above it that exists and is visible."""
+    while path.getParent() is not None:
+        with contextlib.suppress(jvm.throwable()):  # for a closed directory above it
+            if fs.exists(path):
+                break
+        path = path.getParent()
+    return path
+
+
+def _above(path: Any) -> Iterator[Any]:
+    """Yield *path*, and every directory above it."""
+    while path is not None:
+        yield path
+        path = path.getParent()
+
+
+def _closed(fs: Any, existing: Any) -> Iterator[str]:
+    """Yield the directories through which not everybody, such as a NodeManager, may pass."""
+    for each in _above(existing):
+        try:
+            bits = int(fs.getFileStatus(each).getPermission().toShort())
+        except jvm.throwable():
+            continue
+        if not bits & _PASS:
+            yield str(each.toUri().getPath())
+
+
+def _quotas(fs: Any, existing: Any) -> Iterator[Quota]:
+    for each in _above(existing):
+        if each.depth() <= _SHALLOW:
+            return
+        try:
+            usage = fs.getQuotaUsage(each)
+        except jvm.throwable():
+            continue  # a directory of another user
+        names, space = int(usage.getQuota()), int(usage.getSpaceQuota())
+        if names > 0 or space > 0:
+            yield Quota(
+                str(each.toUri().getPath()),
+                names - int(usage.getFileAndDirectoryCount()) if names > 0 else None,
+                space - int(usage.getSpaceConsumed()) if space > 0 else None,
+            )
+
+
+def _free(fs: Any, existing: Any) -> int | None:
+    try:
+        return int(fs.getStatus(existing).getRemaining())
+    except jvm.throwable():
+        return None
+
+
+def _safe_mode(fs: Any) -> bool:
+    """Return whether the NameNode is in safe mode, which only HDFS has."""
+    if str(fs.getScheme()) != "hdfs":
+        return False
+    try:
+        return bool(fs.isInSafeMode())
+    except jvm.throwable():
+        return False
+
+
+def _bytes_of(root: Path) -> int | None:
+    """Return the size of all files below *root*; None if unreadable."""
+    try:
+        return sum(each.stat().st_size for each in root.rglob("*") if each.is_file())
+    except OSError:
+        return None
+
+
+def scheduler(answer: Any) -> Scheduler | None:
+    """Return the scheduler in the RM's REST *answer*, or None."""
+    info = _part(_part(answer, "scheduler"), "schedulerInfo")
+    kind = str(info.get("type", ""))
+    if not kind:
+        return None
+    if kind == "capacityScheduler":
+        queues = tuple(
+            _capacity_queue(path, queue) for path, queue in _leaves(info, "queues", _ROOT)
+        )
+        return Scheduler("capacity", _counts_all(queues), queues)
+    if kind == "fairScheduler":
+        queues = tuple(
+            _fair_queue(path, queue)
+            for path, queue in _leaves(_part(info, "rootQueue"), "childQueues", _ROOT)
+        )
+        policy = str(_part(info, "rootQueue").get("schedulingPolicy", "")).lower()
+        return Scheduler("fair", None, queues, policy)
+    return Scheduler(kind.removesuffix("Scheduler"))
+
+
+def _leaves(queue: Plain, key: str, parent: str) -> Iterator[tuple[str, Plain]]:
+    """Yield the leaf queues below *queue*, with their whole paths."""
+    # Before Hadoop 3.4 the answer has only the last part of a path, but a fair scheduler's has the
+    # whole.
+    for one in _list(_part(queue, key).get("queue")):
+        name = str(one.get("queueName", ""))
+        path = name if name.startswith(f"{parent}.") else f"{parent}.{name}"
+        if _list(_part(one, key).get("queue")):
+            yield from _leaves(one, key, path)
+        else:
+            yield path, one
+
+
+def _capacity_queue(path: str, queue: Plain) -> QueueFacts:
+    capacities = {
+        str(one.get("partitionName", "")): one
+        for one in _list(_part(queue, "capacities").get("queueCapacitiesByPartition"))
+    }
+    usages = {
+        str(one.get("partitionName", "")): one
+        for one in _list(_part(queue, "resources").get("resourceUsagesByPartition"))
+    }
+    return QueueFacts(
+        path=path,
+        partitions=tuple(
+            _partition(label, capacities.get(label, {}), usages.get(label, {}), queue)
+            for label in sorted({*capacities, *usages})
+        ),
+        user_factor=_number(queue.get("userLimitFactor")),
+        master_percent=_number(queue.get("configuredMaxAMResourceLimit")),
+        active=_whole(queue.get("numActiveApplications")) or 0,
+        applications=_whole(queue.get("numApplications")) or 0,
+        most_applications=_whole(queue.get("maxApplications")),
+        max_lifetime_s=_whole(queue.get("maxApplicationLifetime")),
+        default_lifetime_s=_whole(queue.get("defaultApplicationLifetime")),
+    )
+
+
+def _partition(label: str, capacity: Plain, usage: Plain, queue: Plain) -> Partition:
+    """Return one partition; of the default one the queue's own fields are as good."""
+    whole = queue if label == "" else {}
+    return Partition(
+        label,
+        guaranteed=_amounts(capacity.get("effectiveMinResource")),
+        most=_amounts(capacity.get("effectiveMaxResource")),
+        used=_amounts(usage.get("used")),
+        masters=_amounts(whole.get("AMResourceLimit") or usage.get("amLimit")),
+        masters_used=_amounts(whole.get("usedAMResource") or usage.get("amUsed")),
+    )
+
+
+def _counts_all(queues: tuple[QueueFacts, ...]) -> bool | None:
+    """Return whether the scheduler's calculator counts vcores; None if unknown."""
+    # It computes the limit for masters, a share of a queue. A DefaultResourceCalculator uses only
+    # the memory, and always gives one vcore.
+    for queue in queues:
+        for part in queue.partitions:
+            share = queue.master_percent or 0.0
+            expected = part.most.get(VCORES, 0) * share
+            if part.masters.get(MEMORY, 0) > 0 and expected > 2 * _FEW:
+                return part.masters.get(VCORES, 0) > _FEW
+    return None
+
+
+def _fair_queue(path: str, queue: Plain) -> QueueFacts:
+    active = _whole(queue.get("numActiveApps")) or 0
+    return QueueFacts(
+        path=path,
+        partitions=(
+            Partition(
+                "",
+                guaranteed=_amounts(queue.get("steadyFairResources")),
+                most=_amounts(queue.get("maxResources")),
+                used=_amounts(queue.get("usedResources")),
+                masters=_amounts(queue.get("amMaxResources")),
+                masters_used=_amounts(queue.get("amUsedResources")),
+            ),
+        ),
+        active=active,
+        applications=active + (_whole(queue.get("numPendingApps")) or 0),
+        most_applications=_whole(queue.get("maxApps")),
+        policy=str(queue.get("schedulingPolicy", "")).lower(),
+    )
+
+
+def _amounts(resource: Any) -> Amounts:
+    """Return a resource of the REST API as type -> amount; an older one has two types only."""
+    if not isinstance(resource, Mapping):
+        return {}
+    listed = _list(_part(resource, "resourceInformations").get("resourceInformation"))
+    if listed:
+        return {str(one.get("name")): _whole(one.get("value")) or 0 for one in listed}
+    if "memory" not in resource:
+        return {}
+    found = {MEMORY: resource["memory"], VCORES: resource.get("vCores")}
+    return {kind: _whole(amount) or 0 for kind, amount in found.items()}
+
+
+def _part(plain: Any, key: str) -> Plain:
+    found = plain.get(key) if isinstance(plain, Mapping) else None
+    return found if isinstance(found, Mapping) else {}
+
+
+def _list(found: Any) -> list[Plain]:
+    """Return a list of JSON that Java made: one element may stand without its brackets."""
+    listed = found if isinstance(found, list) else [found]
+    return [one for one in listed if isinstance(one, Mapping)]
+
+
+def _number(value: Any) -> float | None:
+    return float(value) if isinstance(value, int | float) else None
+
+
+def _whole(value: Any) -> int | None:
+    return int(value) if isinstance(value, int | float) else None

@@ -1,4 +1,4 @@
-"""What doctor sees of the ResourceManagers, and of this machine's Hadoop. Pure."""
+"""Rules about the ResourceManagers, and Hadoop on this machine. Pure."""
 
 from collections.abc import Iterator
 
@@ -22,12 +22,12 @@ from tarn_plugins.runtime.yarn.doctor.case import (
 __all__ = ["RULES"]
 
 _MANY_NODES = 1000
+# Kerberos refuses a larger difference.
 _KERBEROS_SKEW_S = 300.0
-"""From here on Kerberos refuses."""
 
 
 def connection(case: Case) -> CheckResult:
-    """See whether YARN answers, and which of its ResourceManagers is at work."""
+    """Check whether YARN answers, and which ResourceManager is active."""
     survey = case.survey
     states = [f"{one.url} {one.state or one.problem}" for one in survey.resource_managers]
     seen = f"user {survey.client.user}; {', '.join(states)}"
@@ -62,7 +62,7 @@ def _web_servers(case: Case) -> Iterator[Finding]:
 
 
 def user(case: Case) -> CheckResult:
-    """See who submits, and how that is proven."""
+    """Report the user who submits, and how that is proven."""
     client = case.survey.client
     how = "by a Kerberos ticket" if client.kerberos else "by name only (no Kerberos)"
     how = f"by the keytab of {client.principal}" if client.principal else how
@@ -70,7 +70,7 @@ def user(case: Case) -> CheckResult:
 
 
 def versions(case: Case) -> CheckResult:
-    """See the versions of Hadoop here and there."""
+    """Compare the versions of Hadoop here and on YARN."""
     client, there = case.survey.client, case.survey.resource_managers
     managers = sorted({one.version for one in there if one.version})
     nodes = sorted({node.version for node in case.survey.nodes if node.version})
@@ -93,7 +93,7 @@ def versions(case: Case) -> CheckResult:
 
 
 def java_here(case: Case) -> CheckResult:
-    """See which Java the client runs."""
+    """Report which Java the client runs."""
     client = case.survey.client
     return looked(
         f"{client.java} at {client.java_home}; `tarn doctor --probe` checks the nodes' Java"
@@ -101,7 +101,7 @@ def java_here(case: Case) -> CheckResult:
 
 
 def clocks(case: Case) -> CheckResult:
-    """See how far clocks are off, by the `Date` that web servers of YARN and HDFS write."""
+    """Report how far clocks are off, by the header `Date` of web servers of YARN and HDFS."""
     managers = [(f"ResourceManager {one.url}", one.clock) for one in case.survey.resource_managers]
     clocks = (*managers, ("NameNode", case.survey.name_node_clock))
     known = [(whose, clock) for whose, clock in clocks if clock is not None]
@@ -120,7 +120,7 @@ def _offset(clock: Skew) -> str:
 
 
 def recovery(case: Case) -> CheckResult:
-    """See whether a restart of the ResourceManager leaves containers alone."""
+    """Check whether a restart of the ResourceManager leaves containers alone."""
     live = case.properties
     wanted = {
         "yarn.resourcemanager.recovery.enabled": False,
@@ -141,7 +141,7 @@ def recovery(case: Case) -> CheckResult:
 
 
 def attempts(case: Case) -> CheckResult:
-    """See how often YARN starts a master."""
+    """Report how many attempts of a master YARN allows."""
     cap = case.overview.am_max_attempts
     seen = f"up to {cap}" if cap is not None else "not told"
     wanted = f"{seen}; master.max_attempts = {case.spec.master.max_attempts}"
@@ -151,7 +151,7 @@ def attempts(case: Case) -> CheckResult:
 
 
 def placement(case: Case) -> CheckResult:
-    """See whether YARN takes placement constraints."""
+    """Check whether YARN accepts placement constraints."""
     overview = case.overview
     seen = "YARN takes them" if overview.placement != "plain" else overview.placement_reason
     if len(overview.nodes) > _MANY_NODES:
@@ -163,7 +163,7 @@ def placement(case: Case) -> CheckResult:
 
 
 def calculator(case: Case) -> CheckResult:
-    """See whether YARN counts more than memory."""
+    """Check whether YARN counts more than memory."""
     scheduler = case.survey.scheduler
     if scheduler is None:
         raise NotSeen("no ResourceManager shows its scheduler")
@@ -192,7 +192,8 @@ def calculator(case: Case) -> CheckResult:
 def _fair_policy(case: Case) -> CheckResult:
     scheduler, name = case.survey.scheduler, case.settings.queue
     assert scheduler is not None
-    queue = scheduler.queue(name)  # one that nobody used yet is not shown, and gets the root's
+    # An unused queue is not shown, and will get the policy of the root.
+    queue = scheduler.queue(name)
     policy = scheduler.policy if queue is None else queue.policy
     path = name if queue is None else queue.path
     seen = f"the fair scheduler's policy of {path} is {policy or 'not told'}"
@@ -210,7 +211,7 @@ def _fair_policy(case: Case) -> CheckResult:
 
 
 def logs(case: Case) -> CheckResult:
-    """See whether logs outlive their containers."""
+    """Check whether logs outlive their containers."""
     name = "yarn.log-aggregation-enable"
     live = case.properties
     if truth(live, name, default=False):

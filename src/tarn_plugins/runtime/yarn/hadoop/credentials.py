@@ -1,8 +1,7 @@
-"""Hadoop's credentials: what a submission carries, and what of it goes on to whom.
+"""The Hadoop credentials of a submission, and of the containers of instances.
 
-The master's own files are public, so whatever it must keep secret travels in the credentials of
-the submission, as secret keys named ``tarn.file.<name>``. Containers of instances get the
-delegation tokens alone.
+The master's own files are public, so its secrets travel in the credentials of the submission, as
+secret keys named ``tarn.file.<name>``. Containers of instances get only the delegation tokens.
 """
 
 from collections.abc import Iterable, Mapping
@@ -11,7 +10,7 @@ from typing import Any
 from tarn.errors import ProviderError
 from tarn.java import describe, load, throwable
 
-__all__ = ["buffer", "collect", "ends_at", "for_containers", "packed", "secret_files"]
+__all__ = ["collect", "ends_at", "for_containers", "packed", "secret_files"]
 
 _OURS = "tarn."
 _FILE = "tarn.file."
@@ -19,12 +18,12 @@ _USERS = "org.apache.hadoop.security.UserGroupInformation"
 
 
 def collect(conf: Any, uris: Iterable[str], files: Mapping[str, bytes]) -> Any:
-    """Return the ``Credentials`` of a submission. Client side; needs the JVM.
+    """Return the ``Credentials`` of a submission. Only clients call it; it needs the JVM.
 
     Args:
         conf: Java's ``YarnConfiguration``.
-        uris: One of each file system that master and instances read or write.
-        files: Name to content, found again by `secret_files`.
+        uris: A URI on each file system that the master and the instances use.
+        files: Name -> content, for `secret_files` on the master's side.
 
     Raises:
         ProviderError: A file system gives no delegation token.
@@ -38,7 +37,7 @@ def collect(conf: Any, uris: Iterable[str], files: Mapping[str, bytes]) -> Any:
 
 
 def secret_files() -> dict[str, bytes]:
-    """Return the secrets that the submission brought for the master, by name."""
+    """Return the master's secret files from the submission, by name."""
     keys = _current().getSecretKeyMap()
     return {
         str(each.getKey()).removeprefix(_FILE): bytes(each.getValue())
@@ -48,14 +47,12 @@ def secret_files() -> dict[str, bytes]:
 
 
 def for_containers(conf: Any = None, uris: Iterable[str] = ()) -> Any:
-    """Return the ``Credentials`` that an instance's container may have of this process's.
-
-    The token that speaks for the application to the RM stays here, and so do TARN's secrets.
+    """Return this process's ``Credentials`` without the RM's token and TARN's secrets.
 
     Args:
         conf: Java's ``YarnConfiguration``; not used without *uris*.
-        uris: One of each file system from which a new token is fetched, unless this process still
-            holds one; only who is logged in is given any.
+        uris: A URI on each file system that gives a new token, unless this process has one. To get
+            new tokens, this process must be logged in.
 
     Raises:
         ProviderError: A file system gives no delegation token.
@@ -64,6 +61,7 @@ def for_containers(conf: Any = None, uris: Iterable[str] = ()) -> Any:
     given = load("org.apache.hadoop.security.Credentials")()
     master = load("org.apache.hadoop.yarn.security.AMRMTokenIdentifier").KIND_NAME
     for each in mine.getTokenMap().entrySet():
+        # With this token, a process could act as the application's master.
         if each.getValue().getKind() != master:
             given.addToken(each.getKey(), each.getValue())
     for each in mine.getSecretKeyMap().entrySet():
@@ -80,15 +78,10 @@ def packed(credentials: Any) -> bytes:
     return bytes(out.getData()[: out.getLength()])
 
 
-def buffer(credentials: Any) -> Any:
-    """Return *credentials* as the ``ByteBuffer`` of a ``ContainerLaunchContext``."""
-    return load("java.nio.ByteBuffer").wrap(packed(credentials))
-
-
 def ends_at(credentials: Any) -> float | None:
     """Return when the first delegation token ends for good, Unix seconds; None: there is none.
 
-    Until then the RM renews them by itself (source: ``AbstractDelegationTokenIdentifier``).
+    Until then the RM renews them (source: ``AbstractDelegationTokenIdentifier``).
     """
     delegation = load(
         "org.apache.hadoop.security.token.delegation.AbstractDelegationTokenIdentifier"
@@ -96,16 +89,16 @@ def ends_at(credentials: Any) -> float | None:
     ends = []
     for token in credentials.getAllTokens():
         try:
-            identifier = token.decodeIdentifier()  # None: of a kind that no jar here knows
+            identifier = token.decodeIdentifier()  # None if no jar here knows its kind
         except throwable():
-            continue  # nor does this one say anything about time
+            continue  # so its end is not known either
         if isinstance(identifier, delegation):
             ends.append(int(identifier.getMaxDate()) / 1000)
     return min(ends, default=None)
 
 
 def _add_tokens(conf: Any, uris: Iterable[str], credentials: Any) -> None:
-    """Fetch the delegation tokens that *credentials* lack; a file system brings those of its KMS.
+    """Add missing delegation tokens to *credentials*, also those of a file system's KMS.
 
     Raises:
         ProviderError: A file system gives none.
@@ -123,7 +116,8 @@ def _add_tokens(conf: Any, uris: Iterable[str], credentials: Any) -> None:
                 "yarn",
                 f"the file system gave no delegation token: {describe(error)}",
                 where=uri,
-                next_step="Check `klist`, and that the file system can be reached from here.",
+                next_step="Check your ticket with `klist`, and that this machine reaches the "
+                "file system.",
             ) from None
 
 
@@ -137,7 +131,10 @@ def _renewer(conf: Any) -> str:
         found = utils.getRmPrincipal(conf)
     except throwable() as error:
         raise ProviderError(
-            "yarn", f"it is not known who renews tokens: {describe(error)}"
+            "yarn",
+            "the ResourceManager, which renews delegation tokens, has no known principal: "
+            f"{describe(error)}",
+            next_step="Use the yarn-site.xml of the cluster's own clients.",
         ) from None
     if found is None:
         raise ProviderError(

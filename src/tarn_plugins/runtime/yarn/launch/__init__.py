@@ -1,1 +1,1 @@
-"""What a container is started with."""
+"""The commands, environments and files of containers."""

@@ -1,4 +1,4 @@
-"""The ``Launcher`` of a master: writes launch files, and says what to bring into a container."""
+"""The ``Launcher`` of a master: writes launch files, and lists a container's files."""
 
 import re
 import socket
@@ -11,69 +11,70 @@ from tarn.domain import Launch
 from tarn.errors import LaunchError, NotFoundError, ProviderError
 from tarn_plugins.runtime.yarn import Docker, environment
 from tarn_plugins.runtime.yarn.launch.instance import localized, needs_address, program
-from tarn_plugins.runtime.yarn.launch.launch_file import LogFiles, encode
-from tarn_plugins.runtime.yarn.launch.repository import LocalizedRepository, collect
-from tarn_plugins.runtime.yarn.launch.run_script import (
+from tarn_plugins.runtime.yarn.launch.launch_file import (
     COMMAND,
     LAUNCH,
     MARK,
     RUN_NAME,
     SCRIPT,
+    LogFiles,
+    encode,
 )
-from tarn_plugins.runtime.yarn.layout import Layout
+from tarn_plugins.runtime.yarn.launch.repository import LocalizedRepository, collect
 from tarn_plugins.runtime.yarn.messages import ContainerLaunch, ContainerRecord, Files, LocalFile
+from tarn_plugins.runtime.yarn.staging import Layout
 from tarn_plugins.runtime.yarn.tokens import TOKENS_ENDED
 
-__all__ = ["StagedLauncher", "address_of"]
+__all__ = ["StagedLauncher"]
 
+# How long to wait after a file system or a name service did not answer.
 RETRY_S = 10.0
-"""After a file system or a name service that did not answer."""
+# Texts of ``FSDownload`` on a NodeManager for a file that changed, or its permissions.
 _STALE = ("changed on src filesystem", "cannot be part of the public cache")
-"""What a NodeManager says (``FSDownload``) when a file, or who may read it, is not as listed."""
+# YARN's launch script contains the file's name.
 _NAME = re.compile(r"[A-Za-z0-9._,=@%+-]+")
-"""The file's name is part of YARN's launch script."""
 
 
 def address_of(host: str) -> str:
-    """Return the IP address of *host*, of version 4 where it has one.
+    """Return an IP address of *host*, preferably of version 4.
 
     Raises:
-        LaunchError: Nobody knows the name at present.
+        LaunchError: The name has no address at present.
     """
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except OSError as error:
         raise LaunchError(
             "yarn",
-            f"its name has no address on the master's node ({error.strerror})",
+            f"the master's node cannot resolve this name ({error.strerror})",
             where=host,
             retry_after_s=RETRY_S,
             next_step="Fix name resolution, or set triton.bind.",
         ) from error
     addresses = [(family != socket.AF_INET, str(at[0])) for family, _, _, _, at in found]
+    # False sorts first, and so version 4; `min` keeps the resolver's order among equals.
     return min(addresses, key=lambda pair: pair[0])[1]
 
 
 class StagedLauncher:
-    """Prepares containers from what lies in the cluster's staging directory. Any thread.
+    """Prepares containers from the cluster's staging directory. Any thread may use it.
 
-    A repository is listed once, and again after a container that could not be given a file: see
-    `heard`. Removing launch files is not done here: they are the runtime's memory.
+    It lists a repository once, and again after a container could not get a file; see `heard`. It
+    leaves the removal of launch files to the runtime, which uses them as records of its containers.
 
     Args:
         files: The file system of *layout*, and of the repository.
-        layout: The cluster's directory; the script lies in its public part.
+        layout: The cluster's directory, with the run script in its public part.
         python: Interpreter on the nodes.
-        docker: How images are started; None: no Docker.
-        name_of: Makes the name of a launch file.
+        docker: How images are started; None: without Docker.
+        name_of: Returns the name of a launch file.
         address_of: Resolves a node's name.
-        log_bytes: A log of an instance is moved aside beyond; None: it grows.
-        packed: URI of the packed environment that *python* is in; empty: the nodes have it.
-        tokens: Fetches what a container needs to read its files; None: what the master was given
-            is passed on.
+        log_bytes: Size beyond which an instance's log is rotated; None: never.
+        packed: URI of the packed environment with *python*; empty: the nodes have it.
+        tokens: Returns the credentials of a container; None: those of the master are used.
     """
 
-    def __init__(  # noqa: PLR0913 (what it stands on, all by keyword)
+    def __init__(  # noqa: PLR0913 (all by keyword)
         self,
         *,
         files: Files,
@@ -93,8 +94,8 @@ class StagedLauncher:
         self._name_of = name_of
         self._address_of = address_of
         self._lock = threading.Lock()
+        # A lock for each repository, since listing one may take minutes.
         self._listings: dict[tuple[str, tuple[str, ...]], threading.Lock] = {}
-        """Held while one repository is listed, which may take minutes; the others go on."""
         self._seen: dict[tuple[str, tuple[str, ...]], LocalizedRepository] = {}
         self._script: LocalFile | None = None
         self._log_bytes = log_bytes
@@ -103,23 +104,26 @@ class StagedLauncher:
         self._tokens = tokens
 
     def prepare(self, record: ContainerRecord, launch: Launch) -> ContainerLaunch:
-        """Write the launch file of one instance (its name holds *record*), and say what to start.
+        """Write the launch file of an instance, and return the process to start.
 
         Raises:
-            LaunchError: ``retry_after_s`` None: with this launch it never can be.
+            LaunchError: The container cannot be prepared; if ``retry_after_s`` is None, it never
+                can with this launch.
         """
-        wants = needs_address(launch, self._docker)
-        runs = program(
+        with_address = needs_address(launch, self._docker)
+        process = program(
             launch,
             record,
-            address=self._address_of(record.node) if wants else None,
+            address=self._address_of(record.node) if with_address else None,
             python=self._python,
             within=self._docker,
         )
+        max_bytes = self._log_bytes
+        logs = None if max_bytes is None else LogFiles(max_bytes, MARK + record.instance_id)
         try:
             models = self._models(launch)
             content = encode(
-                runs.argv, runs.environ, models.directories, runs.shown_at, self._logs(record)
+                process.argv, process.environ, models.directories, process.shown_at, logs
             )
             own = (*self._environment(), self._run())
             files = (*own, self._write(record, content), *models.files)
@@ -129,17 +133,13 @@ class StagedLauncher:
         except (ProviderError, NotFoundError) as error:
             raise _not_prepared(error) from error
         assert not any(file.public for file in files if file.name == LAUNCH)
-        return ContainerLaunch(COMMAND, runs.container, files, tokens)
+        return ContainerLaunch(COMMAND, process.container, files, tokens)
 
-    def heard(self, diagnostics: str) -> None:
-        """Hear why a container ended; when a file had changed, everything is listed again."""
+    def note_diagnostics(self, diagnostics: str) -> None:
+        """Read YARN's diagnostics of an ended container; list all files again if one changed."""
         if any(mark in diagnostics for mark in _STALE):
             self._seen = {}
             self._script = self._archive = None
-
-    def _logs(self, record: ContainerRecord) -> LogFiles | None:
-        most = self._log_bytes
-        return None if most is None else LogFiles(most, MARK + record.instance_id)
 
     def _models(self, launch: Launch) -> LocalizedRepository:
         if not localized(launch):
@@ -148,7 +148,8 @@ class StagedLauncher:
         with self._lock:
             listing = self._listings.setdefault(key, threading.Lock())
         with listing:  # a second container waits for the listing of the first
-            seen = self._seen  # what is heard meanwhile replaces it: this listing is stale then
+            # `heard` may replace it meanwhile; then this listing is stale and is not kept.
+            seen = self._seen
             if key not in seen:
                 seen[key] = collect(self._files, *key)
             return seen[key]
@@ -175,34 +176,34 @@ class StagedLauncher:
         if local.public:
             raise LaunchError(
                 "yarn",
-                "everybody may read this file, which may hold secrets, so nothing is started "
-                "with it",
+                "everybody may read this file, which may contain secrets, so no instance is "
+                "started with it",
                 where=local.uri,
-                next_step="The staging directory must not be readable for others: hdfs dfs -chmod.",
+                next_step="Use `hdfs dfs -chmod` so that others cannot read the staging directory.",
             )
-        # Not PRIVATE: a node would keep it in its cache, long after the cluster.
+        # Not PRIVATE: a node would keep the file in its cache long after the cluster has ended.
         return attrs.evolve(local, application=True)
 
     def _local(self, folder: str, name: str, target: str) -> LocalFile:
-        """Return a file as YARN wants it named: with its size and its time."""
+        """Return a file with its size and modification time, which YARN checks."""
         try:
             entry = self._files.entry(f"{folder}/{name}")
         except NotFoundError as error:
             raise NotFoundError(
-                "is gone, and a container cannot start without it",
+                "this file was removed, and a container cannot start without it",
                 where=f"{folder}/{name}",
-                next_step="Somebody cleaned the staging directory: `tarn down`, then `tarn up`.",
+                next_step="Submit the cluster again: `tarn down`, then `tarn up`.",
             ) from error
         return LocalFile(target, entry.uri, entry.bytes, entry.modified_ms, entry.public)
 
 
 def _not_prepared(error: ProviderError | NotFoundError) -> LaunchError:
-    over = error.code == TOKENS_ENDED
+    final = error.code == TOKENS_ENDED
     return LaunchError(
         "yarn",
         error.found,
-        code=TOKENS_ENDED if over else "",
+        code=TOKENS_ENDED if final else "",
         where=error.where,
-        retry_after_s=None if over else RETRY_S,
+        retry_after_s=None if final else RETRY_S,
         next_step=error.next_step,
     )

@@ -1,7 +1,7 @@
-"""A model repository on a Hadoop file system, as files that NodeManagers bring. Pure but `collect`.
+"""A model repository on a Hadoop file system, as files that NodeManagers localize.
 
-Each file becomes ``models/<path>`` in the container. NodeManagers keep what they fetched, so the
-second instance on a node starts without a download.
+Each file becomes ``models/<path>`` in the container. NodeManagers keep localized files, so the
+second instance on a node starts without a download. Only `collect` and `look` do I/O.
 """
 
 import re
@@ -12,41 +12,33 @@ import attrs
 from tarn.errors import LaunchError, NotFoundError
 from tarn.interfaces import Finding
 from tarn.triton import repository
-from tarn_plugins.runtime.yarn.launch.run_script import MODELS
+from tarn_plugins.runtime.yarn.launch.launch_file import MODELS
 from tarn_plugins.runtime.yarn.messages import FileEntry, Files, LocalFile
 
-__all__ = [
-    "LocalizedRepository",
-    "collect",
-    "findings",
-    "is_archive",
-    "look",
-    "resources",
-    "without_password",
-]
+__all__ = ["LocalizedRepository", "collect", "findings", "look"]
 
+# Each one costs a line in a container's launch script, and a link on the node.
 MOST_FILES = 10_000
-"""Each one is a line in every start of a container, and a link on the node."""
 _ARCHIVES = (".tar.gz", ".tgz", ".zip")
+# Characters of a name that YARN's launch script would interpret.
 _MEANS_SOMETHING = re.compile(r"[\"$`\\*\x00-\x1f\x7f]")
-"""Characters of a name that YARN's launch script would not take as they are."""
 _PASSWORD = re.compile(r"(?<=//)[^/@\s]*:[^/@\s]*@")
 
 
 @attrs.frozen
 class LocalizedRepository:
-    """What a container gets of a repository."""
+    """The files of a repository for a container."""
 
     files: tuple[LocalFile, ...]
     directories: tuple[str, ...] = ()
-    """Paths in the container's directory that hold no file, and that Triton must find."""
+    """Empty directories, below the container's directory, that Triton needs."""
 
 
 def collect(files: Files, uri: str, serve: Sequence[str] = ()) -> LocalizedRepository:
-    """Look at the repository at *uri* and return what to bring.
+    """Return the files of the repository at *uri* to localize.
 
     Raises:
-        LaunchError: It is not a repository, or cannot be brought (final).
+        LaunchError: It is not a repository, or cannot be localized (final).
         ProviderError: The file system did not answer.
     """
     entries = look(files, uri)
@@ -59,7 +51,7 @@ def collect(files: Files, uri: str, serve: Sequence[str] = ()) -> LocalizedRepos
 
 
 def look(files: Files, uri: str) -> tuple[FileEntry, ...] | None:
-    """Return what lies at *uri*, an archive as its one file; None when nothing does.
+    """Return the files at *uri*, an archive as one file; None if it does not exist.
 
     Raises:
         ProviderError: The file system did not answer.
@@ -74,17 +66,14 @@ def look(files: Files, uri: str) -> tuple[FileEntry, ...] | None:
 
 
 def is_archive(uri: str) -> bool:
-    """Say whether *uri* names a packed repository, which the NodeManager unpacks."""
+    """Return whether *uri* names a packed repository, which the NodeManager unpacks."""
     return uri.rstrip("/").lower().endswith(_ARCHIVES)
 
 
 def findings(
     entries: Sequence[FileEntry] | None, uri: str, serve: Sequence[str] = ()
 ) -> tuple[Finding, ...]:
-    """Return what keeps instances from serving *entries*; empty when nothing does.
-
-    What is in an archive is not looked at.
-    """
+    """Return what prevents instances from serving *entries*; archives are not opened."""
     where = without_password(uri)
     if entries is not None and is_archive(uri):
         return ()
@@ -104,11 +93,9 @@ def findings(
 
 
 def resources(entries: Sequence[FileEntry], uri: str) -> LocalizedRepository:
-    """Return the files to bring, and the empty directories to make.
-
-    They are fetched for everybody on the node when everybody may read every one of them: then no
-    delegation token is needed, and all users share one copy.
-    """
+    """Return the files to localize, and the empty directories to make."""
+    # If everybody may read all of them, they are public: then no delegation token is needed, and
+    # all users of a node share one copy.
     if is_archive(uri):
         (archive,) = entries
         return LocalizedRepository((_local(MODELS, archive, public=archive.public, archive=True),))
@@ -128,10 +115,9 @@ def _kept(entries: Sequence[FileEntry]) -> list[FileEntry]:
 
 
 def _empty(entries: Sequence[FileEntry]) -> list[str]:
-    """Return a version for each model that has none: an ensemble's is empty, so no file shows it.
-
-    A container has only directories with files in them.
-    """
+    """Return a version directory for each model without one."""
+    # An ensemble's version is empty, so the listing of files does not show it, and a container gets
+    # only directories with files.
     configured = {e.path.split("/")[0] for e in entries if e.path.endswith("/config.pbtxt")}
     versioned = {
         parts[0]

@@ -1,55 +1,63 @@
-"""The shared memory of Triton's Python models: what they need, and what a container can have. Pure.
+"""The shared memory that Triton's Python models need, and that a container can have.
 
-Each copy of a Python model has a region in ``/dev/shm``: 1 MiB at the start from Triton 23.09 on,
-64 MiB before; it grows with the tensors and never shrinks. Facts, measured on YARN 3.4:
+Each copy of a Python model has a region in ``/dev/shm``. It has 1 MiB at the start from Triton
+23.09 on, and 64 MiB before; it grows with the tensors and never shrinks. Facts, measured on YARN
+3.4:
 
-- Docker gives a container 64 MB, and YARN has no setting for another size. It takes a tmpfs at
-  ``/dev/shm`` (``docker`` asks for one), which takes no size, and so may hold half of the node's
-  memory. Its pages count as the container's memory.
-- Without Docker there is the node's own ``/dev/shm``, which all processes share.
+- Docker gives a container 64 MB, and YARN has no setting for another size. It accepts a tmpfs at
+  ``/dev/shm`` (see ``docker``), without a size, which may grow to half of the node's memory. Its
+  pages count as the container's memory.
+- Without Docker, a container uses the node's own ``/dev/shm``, which all processes share.
 
-So ``instance.resources.shm`` is not a size that anybody could be asked for: it is what must fit
-into ``instance.resources.memory``.
+So ``instance.resources.shm`` cannot be requested: it must fit into ``instance.resources.memory``.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 
 import attrs
 
 from tarn.domain import ClusterSpec
 from tarn.domain.spec import TritonSpec
 from tarn.interfaces import Finding
-from tarn.triton.lint import Stubs
+from tarn.interfaces.lint import CONFIG, Entry, Flaw, Kind, Node
+from tarn.triton.lint import Stubs, pbtxt, scan, stubs
+from tarn.triton.lint.scan import BIGGEST_BYTES, assemble
 from tarn_plugins.runtime.yarn import Docker
+from tarn_plugins.runtime.yarn.messages import FileEntry
 
-__all__ = ["SharedMemoryNeed", "findings", "need", "region_mib"]
+__all__ = ["findings", "stubs_at", "stubs_in"]
 
 _TAG = re.compile(r":(?P<year>\d{2})\.(?P<month>\d{2})(?!\d)[^/]*$")
+# The first release of Triton's image whose Python models begin with 1 MiB each, not 64.
 _SMALLER_SINCE = (23, 9)
 _SMALL_MIB, _LARGE_MIB = 1.0, 64.0
 _GIVEN = re.compile(r"python,shm-default-byte-size=(?P<bytes>\d+)")
 _MIB = 2**20
 _KEY = "instance.resources.shm"
 
+# Most configurations to fetch, one by one; a repository with more is not checked.
+MOST_READ = 200
+
 
 @attrs.frozen
 class SharedMemoryNeed:
-    """What the Python models of one instance take before the first request."""
+    """The shared memory of an instance's Python models before the first request."""
 
     copies: int
     region_mib: float
 
     @property
     def mib(self) -> float:
-        """All of them together."""
+        """The size of all regions."""
         return self.copies * self.region_mib
 
 
 def region_mib(triton: TritonSpec) -> float:
-    """Return the size of a region at the start: as asked, else by the version in the image's tag.
+    """Return the size of a region at the start: as set, else by the version in the image's tag.
 
-    An image whose tag tells no version counts as a new one.
+    An image without a version in its tag counts as a new one.
     """
     value = triton.args.get("backend-config", triton.args.get("backend_config", ()))
     texts = value if isinstance(value, (list, tuple)) else (value,)
@@ -61,7 +69,7 @@ def region_mib(triton: TritonSpec) -> float:
 
 
 def need(spec: ClusterSpec, stubs: Sequence[Stubs]) -> SharedMemoryNeed:
-    """Return what the models of *stubs* that Triton will load take."""
+    """Return the need of those models of *stubs* that Triton will load."""
     only = spec.models.serve if spec.models.control == "explicit" else ()
     gpus = spec.instance.resources.gpus
     copies = sum(each.on(gpus) for each in stubs if not only or each.model in only)
@@ -71,7 +79,7 @@ def need(spec: ClusterSpec, stubs: Sequence[Stubs]) -> SharedMemoryNeed:
 def findings(
     spec: ClusterSpec, docker: Docker | None, stubs: Sequence[Stubs] = (), largest_mib: int = 0
 ) -> Iterator[Finding]:
-    """Yield where the shared memory that is asked for, or needed, cannot be had.
+    """Yield a finding for shared memory, set or needed, that a container cannot have.
 
     Args:
         spec: The cluster.
@@ -113,6 +121,7 @@ def _asked(
             "lower it"
         )
         yield _finding(where, found, step, fatal=True)
+    # Linux limits a tmpfs without a given size to half of the machine's memory.
     elif 2 * shm > largest_mib > 0:
         found = (
             "may be more than a node can give: YARN cannot set its size, and a container's "
@@ -131,3 +140,51 @@ def _copies(needed: SharedMemoryNeed) -> str:
 
 def _finding(where: str, found: str, step: str, *, fatal: bool) -> Finding:
     return Finding("TARN-3159", where, found, step, fatal=fatal)
+
+
+def stubs_at(path: Path) -> tuple[Stubs, ...]:
+    """Return the Python models of the directory *path*; none if it is not on this machine."""
+    try:
+        return tuple(stubs(scan(path, str(path), _parse).models))
+    except OSError:
+        return ()
+
+
+def stubs_in(entries: Sequence[FileEntry], read: Callable[[str], bytes]) -> tuple[Stubs, ...]:
+    """Return the Python models in *entries*; *read* fetches a file by its URI.
+
+    Raises:
+        ProviderError: The file system did not answer.
+    """
+    wanted = {
+        e.path: e.uri
+        for e in entries
+        if e.path.split("/")[1:] == [CONFIG] and e.bytes <= BIGGEST_BYTES
+    }
+    if len(wanted) > MOST_READ:
+        return ()
+    found = assemble(
+        sorted(_entries(entries), key=lambda entry: entry.path),
+        "",
+        lambda path: read(wanted[path]) if path in wanted else b"",
+        _parse,
+    )
+    return tuple(stubs(found.models))
+
+
+def _entries(entries: Sequence[FileEntry]) -> Iterator[Entry]:
+    """Yield the files, and every directory above them once."""
+    above: set[str] = set()
+    for entry in entries:
+        yield Entry(entry.path, Kind.FILE, entry.bytes)
+        parts = entry.path.split("/")[:-1]
+        above |= {"/".join(parts[: at + 1]) for at in range(len(parts))}
+    for path in above:
+        yield Entry(path, Kind.DIRECTORY)
+
+
+def _parse(text: str) -> tuple[Node | None, tuple[Flaw, ...]]:
+    try:
+        return pbtxt.read(text), ()
+    except pbtxt.Broken as broken:
+        return None, (broken.flaw,)

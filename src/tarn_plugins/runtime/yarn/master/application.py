@@ -1,6 +1,7 @@
-"""The master's side of the runtime, put together: the only place that connects to Hadoop."""
+"""Build the runtime and the state store of a master, with their connections to Hadoop."""
 
 import functools
+import json
 import logging
 import os
 import threading
@@ -10,13 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-from cattrs.errors import BaseValidationError
-from cattrs.preconf.json import make_converter
 
 from tarn.domain import ProxyRule
 from tarn.errors import LaunchError
 from tarn.interfaces import MasterContext, Runtime, StateStore, UserDirectory
 from tarn.java import hadoop_classpath, java_home, kerberos_options, load, start
+from tarn.plain.structure import from_record
 from tarn_plugins.runtime.yarn import YarnSettings, keytab
 from tarn_plugins.runtime.yarn.container import (
     HEAP_VARIABLE,
@@ -24,45 +24,44 @@ from tarn_plugins.runtime.yarn.container import (
     application_id,
     heap_mib,
 )
-from tarn_plugins.runtime.yarn.hadoop import credentials, login, web
-from tarn_plugins.runtime.yarn.hadoop.configuration import configuration
+from tarn_plugins.runtime.yarn.hadoop import configuration, credentials, login, web
+from tarn_plugins.runtime.yarn.hadoop.clients import (
+    HadoopNodeManagers,
+    HadoopResourceManager,
+    Handles,
+)
 from tarn_plugins.runtime.yarn.hadoop.files import HadoopFiles
-from tarn_plugins.runtime.yarn.hadoop.handles import Handles
-from tarn_plugins.runtime.yarn.hadoop.names import HadoopNames
-from tarn_plugins.runtime.yarn.hadoop.node_managers import HadoopNodeManagers
-from tarn_plugins.runtime.yarn.hadoop.resource_manager import HadoopResourceManager
+from tarn_plugins.runtime.yarn.hadoop.login import HadoopNames
+from tarn_plugins.runtime.yarn.hadoop.web import NodeLogs
 from tarn_plugins.runtime.yarn.keytab import KDC_SILENT, Renewal
 from tarn_plugins.runtime.yarn.launch.launcher import StagedLauncher
-from tarn_plugins.runtime.yarn.layout import Layout
-from tarn_plugins.runtime.yarn.master.mortal_files import MortalFiles
-from tarn_plugins.runtime.yarn.master.node_log import NodeLogs
-from tarn_plugins.runtime.yarn.master.records import file_name
+from tarn_plugins.runtime.yarn.master.recovery import file_name
 from tarn_plugins.runtime.yarn.master.runtime import YarnRuntime, YarnServices
-from tarn_plugins.runtime.yarn.master.state import HadoopStateStore
+from tarn_plugins.runtime.yarn.master.state import ExpiringFiles, HadoopStateStore
 from tarn_plugins.runtime.yarn.messages import Files, Submitted
+from tarn_plugins.runtime.yarn.staging import Layout
 
 __all__ = ["names", "proxy", "runtime", "state_store", "unpack"]
 
 log = logging.getLogger(__name__)
 
-KDC_PATIENCE_S = 30.0
-"""For a KDC that does not answer when a master begins: whoever waits for the master is patient for
-twice as long."""
-_LOOK_AGAIN_S = 2.0
+# How long a starting master waits for a silent KDC; clients wait twice as long for the master.
+KDC_WAIT_S = 30.0
+_KDC_RETRY_S = 2.0
 _SUBMITTED = "yarn.json"
 _PRIVATE = 0o600
 
 
 def unpack(directory: Path, environ: Mapping[str, str]) -> None:
-    """Start the JVM, and write what travelled in the submitted credentials into *directory*.
+    """Start the JVM, and write the files in the submitted credentials to *directory*.
 
     Raises:
-        LaunchError: No Java or no Hadoop on this node, one that is too old, or nothing was
-            submitted.
+        LaunchError: Java or Hadoop is missing on the node, or too old; or the credentials contain
+            no files.
     """
     heap = int(environ.get(HEAP_VARIABLE) or heap_mib(0))
     java = java_home(environ, environ.get(JAVA_VARIABLE))
-    # The script that lists Hadoop's jars starts a Java, too: the one that is known to be right.
+    # The script that lists Hadoop's jars also starts Java; it must take the same one.
     seen = {**environ, "JAVA_HOME": java} if java else environ
     try:
         start(hadoop_classpath(seen), heap, java, kerberos_options(environ))
@@ -72,10 +71,11 @@ def unpack(directory: Path, environ: Mapping[str, str]) -> None:
     if _SUBMITTED not in files:
         raise LaunchError(
             "yarn",
-            "the container's credentials hold no files of a cluster",
-            next_step="Only `tarn up` starts a master of the runtime yarn.",
+            "the container's credentials contain no files of a cluster",
+            next_step="Start the cluster with `tarn up`, which submits these files.",
         )
     for name, data in files.items():
+        # Only its last part, so that no name of the credentials leads out of the directory.
         path = directory / Path(name).name
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, _PRIVATE)
         with os.fdopen(descriptor, "wb") as file:
@@ -83,12 +83,12 @@ def unpack(directory: Path, environ: Mapping[str, str]) -> None:
 
 
 def _of_the_node(error: LaunchError, host: str) -> LaunchError:
-    """Return *error* for who reads it elsewhere: what is wrong is on the node, not with them."""
+    """Return *error* with the name of the node, for readers on other machines."""
     step = error.next_step
     if error.code == "TARN-3121":
         step = (
-            "Have Hadoop on the nodes updated, or name a newer client that each of them has in "
-            "runtime.options.hadoop_home."
+            "Have Hadoop on the nodes updated, or set runtime.options.hadoop_home to a newer "
+            "client that every node has."
         )
     return LaunchError(
         "yarn",
@@ -101,12 +101,16 @@ def _of_the_node(error: LaunchError, host: str) -> LaunchError:
 
 
 def runtime(settings: YarnSettings, context: MasterContext) -> Runtime:
-    """Return the runtime over the real YARN; nothing is said to it before it starts."""
+    """Return the runtime for a real YARN; it connects to YARN when it starts."""
     submitted = _submitted(context.directory)
+    # First of all, since an open connection to Hadoop keeps the user that it was opened by.
     renewal = _renewal(context.directory)
     conf, handles, files = _conf(), Handles(), _files(submitted, context)
-    if context.epoch.attempt > 1:  # the first one was submitted a moment ago
-        submitted = _placed_now(submitted, conf)
+    if context.epoch.attempt > 1:  # the first attempt was submitted a moment ago
+        # The RM may have been reconfigured since the submission.
+        was = web.Placement(submitted.placement, submitted.placement_reason)
+        now = web.placement_now(web.Web(web.bases(conf)), was)
+        submitted = attrs.evolve(submitted, placement=now.mode, placement_reason=now.reason)
     launcher = StagedLauncher(
         files=files,
         layout=Layout(submitted.staging),
@@ -131,17 +135,15 @@ def runtime(settings: YarnSettings, context: MasterContext) -> Runtime:
 
 
 def state_store(_settings: YarnSettings, context: MasterContext) -> StateStore:
-    """Return the memory of this cluster's masters, on the Hadoop file system."""
+    """Return the store of the masters' state, on the Hadoop file system."""
     submitted = _submitted(context.directory)
     return HadoopStateStore(_files(submitted, context), Layout(submitted.staging).private)
 
 
 def proxy(directory: Path, environ: Mapping[str, str]) -> ProxyRule:
-    """Return which proxies this master trusts to name users: the RM's web proxies.
-
-    YARN sets ``USER`` to who submitted, and the path under which its proxy shows this master
-    (``ApplicationConstants``).
-    """
+    """Return the rule by which this master trusts the RM's web proxies to name users."""
+    # YARN sets ``USER`` to the submitter, and ``APPLICATION_WEB_PROXY_BASE`` to the path at which
+    # its proxy shows this master (``ApplicationConstants``).
     submitted = _submitted(directory)
     return ProxyRule(
         frozenset(submitted.proxies),
@@ -152,46 +154,44 @@ def proxy(directory: Path, environ: Mapping[str, str]) -> ProxyRule:
 
 
 def names() -> UserDirectory:
-    """Return how this Hadoop calls people; asked after the runtime, which has the JVM started."""
+    """Return the directory of Hadoop's users; it needs the JVM, which `unpack` starts."""
     return HadoopNames(_conf())
 
 
 @functools.cache
 def _conf() -> Any:
-    """Return this process's configuration, which runtime and state store share: read once."""
+    # Read once, for the runtime and the state store.
     return configuration()
 
 
 @functools.cache
 def _renewal(directory: Path) -> Renewal:
-    """Log in with the keytab that was brought, once for the process; say what came of it.
-
-    A master without it is a master all the same, for as long as the tokens live.
-    """
+    """Log in with the submitted keytab, once for the process, and return the result."""
+    # A failure is not fatal: the master works for as long as its tokens last.
     principal, path = _submitted(directory).principal, directory / keytab.NAME
     if not principal or not path.is_file():
         return Renewal()
     users = load("org.apache.hadoop.security.UserGroupInformation")
     users.setConfiguration(_conf())
-    give_up_s = time.monotonic() + KDC_PATIENCE_S
+    give_up_s = time.monotonic() + KDC_WAIT_S
     while True:
         try:
             login.keep_on(principal, path)
         except LaunchError as error:
             if error.code == KDC_SILENT and time.monotonic() < give_up_s:
-                threading.Event().wait(_LOOK_AGAIN_S)
+                threading.Event().wait(_KDC_RETRY_S)
                 continue
-            log.warning("the master goes on without its keytab: %s", error)
+            log.warning("the master continues without its keytab: %s", error)
             return Renewal(principal, error.found)
         log.info("logged in to Hadoop as %s", principal)
         return Renewal(principal)
 
 
 def _new_tokens(submitted: Submitted) -> bytes:
-    """Return the credentials of one more container; blocks for a word with each file system.
+    """Return the credentials of another container; block until each file system has answered.
 
     Raises:
-        ProviderError: There are none now.
+        ProviderError: The log-in or a file system fails.
     """
     login.stay_logged_in()
     return credentials.packed(credentials.for_containers(_conf(), submitted.file_systems))
@@ -199,19 +199,17 @@ def _new_tokens(submitted: Submitted) -> bytes:
 
 def _files(submitted: Submitted, context: MasterContext) -> Files:
     ends_at = None if _renewal(context.directory).works else submitted.tokens_end_at
-    return MortalFiles(HadoopFiles(_conf()), ends_at, context.clock.at)
-
-
-def _placed_now(submitted: Submitted, conf: Any) -> Submitted:
-    """Return *submitted* with the placement of today: the RM may have been configured again."""
-    was = web.Placement(submitted.placement, submitted.placement_reason)
-    now = web.placement_now(web.Web(web.bases(conf)), was)
-    return attrs.evolve(submitted, placement=now.mode, placement_reason=now.reason)
+    return ExpiringFiles(HadoopFiles(_conf()), ends_at, context.clock.at)
 
 
 def _submitted(directory: Path) -> Submitted:
     path = directory / _SUBMITTED
     try:
-        return make_converter().loads(path.read_bytes(), Submitted)
-    except (OSError, ValueError, BaseValidationError) as error:
-        raise LaunchError("yarn", "cannot be read", where=str(path)) from error
+        return from_record(Submitted, json.loads(path.read_bytes()))
+    except (OSError, ValueError) as error:
+        raise LaunchError(
+            "yarn",
+            "this file of the submission cannot be read",
+            where=str(path),
+            next_step="Submit the cluster again: `tarn down`, then `tarn up`.",
+        ) from error

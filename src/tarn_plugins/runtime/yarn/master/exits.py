@@ -1,7 +1,7 @@
-"""Why a container ended, in words. Pure: YARN's code, its diagnostics, and what we had asked.
+"""Explain why a container ended, from YARN's code, its diagnostics, and our requests. Pure.
 
-A code alone does not tell a crash from our own stop (both may be 143, or -105), so what was asked
-is passed in. Codes: ``ContainerExitStatus`` of Hadoop 3.4.
+A crash and a stop by TARN may have the same code (143, or -105), so the caller passes whether the
+stop was requested. The codes are those of ``ContainerExitStatus`` of Hadoop 3.4.
 """
 
 import re
@@ -9,14 +9,14 @@ import re
 from tarn.domain import ExitStatus
 from tarn.errors import ProviderError, TarnError
 from tarn.triton import exits
-from tarn.triton.last_words import hopeless, last_error, port_taken
-from tarn_plugins.runtime.yarn.denied import opening
+from tarn.triton.exits import hopeless, last_error, port_taken
+from tarn_plugins.runtime.yarn.diagnostics import memory_hint, permission_step
 from tarn_plugins.runtime.yarn.master.docker_failures import DockerFailure, docker_failure
-from tarn_plugins.runtime.yarn.memory_limit import exceeded
 from tarn_plugins.runtime.yarn.messages import Completed
 
 __all__ = ["cancelled", "explain", "not_started", "passing"]
 
+# YARN's ``ContainerExitStatus.INVALID``: no process ran, since a file could not be fetched.
 _LOCALIZATION = -1000
 _YARN = {
     -100: "YARN took the container back",
@@ -26,15 +26,13 @@ _YARN = {
     -106: "killed by the ResourceManager",
     -107: "killed because the application was over",
     -108: "killed by its node to make room for guaranteed containers",
-    -109: "killed because its logs grew beyond the node's limit",
+    -109: "killed because its logs grew beyond the node's limit. Lower triton.args.log-verbose",
 }
 _NODE_FAULTS = frozenset({-101})
-_NEXT_STEP = {
-    -109: "Lower triton.args.log-verbose",
-}
 _MEMORY = "instance.resources.memory"
 _SHARED = "; the shared memory of Python models is a part of it"
 _LOST = re.compile(r"\blost\b.{0,3}node|node.{0,20}\blost\b", re.IGNORECASE)
+# (pattern of the diagnostics, text, next step, whether the node is at fault).
 _FETCH = (
     (
         re.compile(
@@ -69,32 +67,32 @@ _FETCH = (
         False,
     ),
 )
-"""(what the diagnostics hold, in words, next step, whether the node is to blame)."""
+# A shell's own exit codes.
 _NO_PROGRAM = {126: "the node cannot run its program", 127: "the node has no such program"}
-"""What a shell's own exit codes say."""
+# The error text of a shell: dash, bash or busybox.
 _SHELL = re.compile(
     r"(?P<program>[^\s:]+): (?:not found|no such file or directory|permission denied|"
     r"cannot execute.*)\s*$",
     re.IGNORECASE | re.MULTILINE,
 )
-"""A shell's complaint, whichever it is (dash, bash, busybox)."""
 _LONGEST = 300
 
 
 def explain(completed: Completed, *, asked: bool, memory_mib: int | None = None) -> ExitStatus:
-    """Return how a container ended; *asked* when its stop or its return was our own doing.
+    """Return how a container ended.
 
-    *memory_mib* is what it was asked with, where that is known.
-
-    The code of an asked end is left out: 137 or 143 is how YARN's stop looks, and says nothing of
-    requests that were cut.
+    Args:
+        completed: YARN's report.
+        asked: TARN requested its stop, or released it.
+        memory_mib: The requested memory; None if unknown.
     """
     error = last_error(completed.diagnostics.splitlines())
     if asked:
+        # Without the code, 137 or 143, which tells nothing of requests in flight.
         return ExitStatus("stopped as asked", expected=True, last_error=error)
     if completed.exit_code == _LOCALIZATION:
         return _not_fetched(completed)
-    memory = exceeded(completed.exit_code, completed.diagnostics, _MEMORY, memory_mib)
+    memory = memory_hint(completed.exit_code, completed.diagnostics, _MEMORY, memory_mib)
     if completed.exit_code not in _YARN and not memory:
         failure = docker_failure(completed.diagnostics)
         if failure is not None:
@@ -111,7 +109,8 @@ def explain(completed: Completed, *, asked: bool, memory_mib: int | None = None)
 
 
 def _by_docker(failure: DockerFailure, completed: Completed, error: str) -> ExitStatus:
-    """Return the end of a container that Docker, or YARN's use of it, did not let live."""
+    """Return the end of a container that failed by Docker, or by YARN's use of it."""
+    # `port_taken` looks for these words, so that the next instance there gets other ports.
     taken = f"{failure.found}: already in use" if failure.port_taken else error
     return ExitStatus(
         str(failure),
@@ -126,7 +125,7 @@ def not_started(error: Exception, *, at_node: bool) -> ExitStatus:
     """Return the end of an instance whose process was never started.
 
     Args:
-        error: What preparing or starting it raised.
+        error: The error of its preparation or start.
         at_node: Its NodeManager refused or did not answer.
     """
     if isinstance(error, TarnError):
@@ -136,12 +135,12 @@ def not_started(error: Exception, *, at_node: bool) -> ExitStatus:
 
 
 def passing(error: Exception) -> bool:
-    """Say whether the same may work later: whoever raised *error* said after how long."""
+    """Return whether *error* is temporary: it says when to retry."""
     return isinstance(error, ProviderError) and error.retry_after_s is not None
 
 
 def cancelled() -> ExitStatus:
-    """Return the end of an instance that was stopped before it had a process."""
+    """Return the end of an instance that was stopped before its process started."""
     return ExitStatus("cancelled before it started", expected=True)
 
 
@@ -150,7 +149,7 @@ def _ended(completed: Completed) -> tuple[str, bool]:
     if code == -100 and _LOST.search(said):  # noqa: PLR2004 (ABORTED: the one with many causes)
         return "its node was lost", True
     if code in _YARN:
-        return _with_step(_YARN[code], code), code in _NODE_FAULTS
+        return _YARN[code], code in _NODE_FAULTS
     if code < 0:
         return f"ended by YARN with code {code}: {_first_line(said)}", False
     if code in _NO_PROGRAM:
@@ -161,26 +160,18 @@ def _ended(completed: Completed) -> tuple[str, bool]:
 
 
 def _probably_memory(code: int, asked_mib: int | None) -> str:
-    """Say what a kill by nobody we know of means; '' where it was none.
-
-    The kernel kills what a cgroup has no memory for, and Docker what somebody kills by name.
-    """
+    # The kernel sends SIGKILL when a cgroup has no memory left. (So does `docker kill`.)
     if not exits.killed(code):
         return ""
     asked = "" if asked_mib is None else f" ({_MEMORY} asked for {asked_mib} MiB)"
     return f"{exits.ended(code)}, not by TARN: probably out of memory{asked}. Raise {_MEMORY}"
 
 
-def _with_step(reason: str, code: int) -> str:
-    step = _NEXT_STEP.get(code)
-    return f"{reason}. {step}" if step else reason
-
-
 def _not_fetched(completed: Completed) -> ExitStatus:
     said = completed.diagnostics
     for pattern, words, step, blame in _FETCH:
         if pattern.search(said):
-            found = f"{words}. {opening(said) or step}"
+            found = f"{words}. {permission_step(said) or step}"
             return ExitStatus(found, completed.exit_code, node_fault=blame)
     found = _first_line(said) or "no reason given"
     return ExitStatus(f"YARN could not prepare its container: {found}", completed.exit_code)

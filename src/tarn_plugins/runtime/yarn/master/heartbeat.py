@@ -1,20 +1,19 @@
-"""The word with the ResourceManager: one thread, and the ledger that it fills."""
+"""The heartbeat with the ResourceManager: its thread, and the ledger that it fills."""
 
 import logging
 import threading
 from collections.abc import Callable
-from typing import Protocol
 
 import attrs
 
 from tarn.domain import Fact, Pending, RuntimeWish
 from tarn.errors import PluginError, ProviderError, Superseded, TimedOutError
 from tarn.interfaces import Clock
+from tarn_plugins.runtime.yarn.master.asks import refusal, silence
 from tarn_plugins.runtime.yarn.master.ledger import Ledger
-from tarn_plugins.runtime.yarn.master.node_pool import FailedCall
+from tarn_plugins.runtime.yarn.master.node_pool import FailedCall, NodePool
 from tarn_plugins.runtime.yarn.master.recovery import RecoveredRecords, Recovery
 from tarn_plugins.runtime.yarn.master.slots import Job, Start, Stop
-from tarn_plugins.runtime.yarn.master.waiting import refusal, silence
 from tarn_plugins.runtime.yarn.messages import (
     AllocatedContainer,
     AllocateResponse,
@@ -23,52 +22,23 @@ from tarn_plugins.runtime.yarn.messages import (
     ResourceManager,
 )
 
-__all__ = ["Heartbeat", "Pool"]
+__all__ = ["Heartbeat"]
 
 log = logging.getLogger(__name__)
 
+# Between two heartbeats while an instance is requested, starts or stops.
 SOON_S = 0.2
-"""Between two words while something is asked for, starts or stops."""
+# A restart of the ResourceManager takes less than this.
 REGISTER_WITHIN_S = 600.0
-"""A ResourceManager that restarts is back within this."""
+# A wish waits this long for the exchange that shows its master is not superseded.
 OBEY_WITHIN_S = 1.0
-"""A wish waits this long for the exchange that proves its master to be the present one."""
-
-
-class Pool(Protocol):
-    """Who does the jobs."""
-
-    def post(self, jobs: tuple[Job, ...]) -> None:
-        """Take *jobs* over; returns at once."""
-        ...
-
-    def close(self) -> None:
-        """Drop what has not begun."""
-        ...
-
-
-@attrs.frozen
-class HeartbeatInterval:
-    """How often the ResourceManager is spoken to."""
-
-    rest_s: float
-    """While nothing happens."""
-
-    def until_next_s(self, *, failed: bool, urgent: bool, outstanding: bool) -> float:
-        """Return the seconds between the last exchange and the next one."""
-        if failed:
-            return self.rest_s
-        if urgent:
-            return 0.0
-        return min(SOON_S, self.rest_s) if outstanding else self.rest_s
 
 
 class Heartbeat:
-    """Owns the ResourceManager (on its thread ``rm-heartbeat``) and the ledger (under its lock).
+    """Owns the ResourceManager (on its thread ``rm-heartbeat``) and the ledger (under its lock)."""
 
-    Wishes and results of jobs are taken in by the thread that brings them, so that a
-    ResourceManager that is away for a minute holds up nothing but grants, starts and stops.
-    """
+    # Other threads put their wishes and results of jobs into the ledger themselves. So a
+    # ResourceManager that is away for a minute delays only grants, starts and stops.
 
     def __init__(
         self,
@@ -82,19 +52,20 @@ class Heartbeat:
         self._ledger = ledger
         self._clock = clock
         self._wake = wake
-        self._pace = HeartbeatInterval(rest_s)
-        self._pool: Pool | None = None
+        self._rest_s = rest_s
+        self._pool: NodePool | None = None
         self._changed = threading.Condition()
         self._facts: tuple[Fact, ...] = ()
         self._heard_s = clock.now_s()
+        # So the first heartbeat is due at once.
         self._spoke_s = float("-inf")
         self._failed = False
+        # Why the last heartbeat was refused; a repetition is refused, too.
         self._refused = ""
-        """Why the last message was refused; sent again, it is refused again."""
         self._begun = self._done = 0
         self._superseded: Superseded | None = None
+        # The bug that ended the thread, as text.
         self._broken = ""
-        """The error of ours that ended the thread, in words."""
         self._registered: Registered | Exception | None = None
         self._beating = self._closing = False
         self._farewell: str | None = None
@@ -108,43 +79,41 @@ class Heartbeat:
         """The monotonic second of the last answer.
 
         Raises:
-            Superseded: A newer attempt is at work: there will be no other word.
-            PluginError: Nor after an error of ours.
+            Superseded: A newer attempt is running.
+            PluginError: A bug ended the thread.
         """
         self._check()
         return self._heard_s
 
     def mute(self) -> str:
-        """Return why no word comes through to the ResourceManager; '' while one does.
+        """Return why the ResourceManager does not hear this master; '' while it does.
 
         Raises:
             Superseded, PluginError: As `heard_s`.
         """
         self._check()
-        return self._mute()
+        return self._unheard()
 
     def facts(self) -> tuple[Fact, ...]:
-        """Return what is known now; while no word comes through, asks wait for that."""
-        facts, mute = self._facts, self._mute()
-        if not mute:
+        """Return the present facts; pending ones wait for an absent ResourceManager."""
+        facts, why = self._facts, self._unheard()
+        if not why:
             return facts
-        return tuple(
-            attrs.evolve(f, waits_for=mute) if isinstance(f, Pending) else f for f in facts
-        )
+        return tuple(attrs.evolve(f, waits_for=why) if isinstance(f, Pending) else f for f in facts)
 
     def grant(self, instance_id: str) -> AllocatedContainer | None:
-        """Return the container of an instance; None: it has none."""
+        """Return the container of an instance; None if it has none."""
         with self._changed:
             return self._ledger.grant(instance_id)
 
-    def _mute(self) -> str:
+    def _unheard(self) -> str:
         return self._refused or silence(self._clock.now_s() - self._heard_s)
 
     def register(self, host: str, port: int, tracking_url: str) -> Registered:
         """Start the thread, and register on it.
 
         Raises:
-            Superseded: A newer attempt is at work.
+            Superseded: A newer attempt is running.
             ProviderError: YARN refused the registration.
             TimedOutError: No answer in `REGISTER_WITHIN_S`.
         """
@@ -156,22 +125,25 @@ class Heartbeat:
             except Exception as error:  # noqa: BLE001 (logged and kept: the master ends by it)
                 self._break(error)
 
+        # A daemon, since Java may block it for longer than a master takes to leave.
         self._thread = threading.Thread(target=run, name="rm-heartbeat", daemon=True)
         self._thread.start()
         with self._changed:
-            self._changed.wait_for(self._is_registered, REGISTER_WITHIN_S)
+            self._changed.wait_for(
+                lambda: self._registered is not None or self._closing, REGISTER_WITHIN_S
+            )
             answer = self._registered
         if answer is None:
             raise TimedOutError(
-                f"the ResourceManager did not answer the registration in {REGISTER_WITHIN_S:g} s",
-                next_step="Check that it runs: `yarn application -list`",
+                f"the ResourceManager did not register this master within {REGISTER_WITHIN_S:g} s",
+                next_step="Check with `yarn application -list` that it answers",
             )
         if isinstance(answer, Exception):
             raise answer
         return answer
 
-    def begin(self, recovery: Recovery, memory: RecoveredRecords, pool: Pool) -> None:
-        """Take over what was recovered, and begin to beat."""
+    def begin(self, recovery: Recovery, memory: RecoveredRecords, pool: NodePool) -> None:
+        """Adopt the recovered containers, and start the heartbeats."""
         with self._changed:
             self._pool = pool
             self._ledger.adopt(recovery, memory, self._clock.now_s())
@@ -180,24 +152,21 @@ class Heartbeat:
             self._changed.notify_all()
 
     def apply_wish(self, wish: RuntimeWish) -> None:
-        """Take *wish* in; where YARN must be told, wait a moment for its answer.
+        """Take *wish*; if YARN must be told, wait a moment for its answer.
 
         Raises:
-            Superseded: A newer attempt is at work; the wish was not and will not be obeyed.
-            PluginError: Nor after an error of ours.
+            Superseded: A newer attempt is running; the wish was not and will not be obeyed.
+            PluginError: A bug ended the thread.
         """
         with self._changed:
             since = self._begun
             if self._take(wish):
-                self._changed.wait_for(lambda: self._is_proven(since), OBEY_WITHIN_S)
+                # An answered exchange that began after the wish shows that this master may act.
+                self._changed.wait_for(lambda: self._ended() or self._done > since, OBEY_WITHIN_S)
             self._check()
 
     def _take(self, wish: RuntimeWish) -> bool:
-        """Take *wish* in, and say whether YARN must be told; never waits for YARN.
-
-        Raises:
-            Superseded: A newer attempt is at work.
-        """
+        """Take *wish*, without waiting for YARN, and return whether YARN must be told."""
         with self._changed:
             self._check()
             now_s = self._clock.now_s()
@@ -207,13 +176,13 @@ class Heartbeat:
             return self._ledger.urgent(now_s)
 
     def calling(self, start: Start) -> bool:
-        """Take in that the node of *start* is about to be called; False: it must not be."""
+        """Note that the node of *start* is about to be called; False forbids it."""
         with self._changed:
             container_id = start.grant.container_id
             return not self._ended() and self._ledger.calling(container_id, self._clock.now_s())
 
     def told(self, job: Job, failed: FailedCall | None) -> None:
-        """Take in how a job ended."""
+        """Note the result of a job."""
         try:
             self._told(job, failed)
         except Exception as error:  # noqa: BLE001 (as on the thread of the heartbeat)
@@ -241,8 +210,8 @@ class Heartbeat:
         """End the application, on the thread that talks to YARN.
 
         Raises:
-            Superseded: A newer attempt is at work.
-            PluginError: An error of ours ended the thread.
+            Superseded: A newer attempt is running.
+            PluginError: A bug ended the thread.
             ProviderError: YARN refused.
             TimedOutError: No answer in *within_s*.
         """
@@ -260,7 +229,7 @@ class Heartbeat:
             raise TimedOutError(f"no answer to the end of the application in {within_s:g} s")
 
     def close(self, within_s: float) -> None:
-        """End the thread; one that waits for YARN is left behind and does nothing more."""
+        """End the thread, or leave it behind if it waits for YARN; it then does nothing."""
         with self._changed:
             self._closing = True
             self._changed.notify_all()
@@ -270,7 +239,7 @@ class Heartbeat:
     # -- rm-heartbeat ------------------------------------------------------------------------
 
     def beat(self) -> bool:
-        """Exchange one word with YARN; False: it failed, and is said again with the next one."""
+        """Exchange one heartbeat; return False if it failed, so that the next repeats it."""
         with self._changed:
             self._begun += 1
             said = self._ledger.say(self._clock.now_s())
@@ -281,7 +250,7 @@ class Heartbeat:
             self._leave(error)
             return False
         except ProviderError as error:
-            # Once for each outage: it may last for minutes, at a word a second.
+            # A warning once for each outage, which may last for minutes of a heartbeat a second.
             level = logging.DEBUG if self._failed else logging.WARNING
             log.log(level, "no answer from the ResourceManager: %s", error)
             return self._spoke(None, said, refusal(error) if error.retry_after_s is None else "")
@@ -310,7 +279,7 @@ class Heartbeat:
             self.beat()
 
     def _rest(self) -> bool:
-        """Wait until the next word is due; False when there will be none."""
+        """Wait until the next heartbeat is due; return False if there is none."""
         with self._changed:
             while not self._ended():
                 left_s = self._left_s()
@@ -323,13 +292,15 @@ class Heartbeat:
         if self._farewell is not None:
             return 0.0
         if not self._beating:
-            return self._pace.rest_s
+            return self._rest_s
         now_s = self._clock.now_s()
-        pause_s = self._pace.until_next_s(
-            failed=self._failed,
-            urgent=self._ledger.urgent(now_s),
-            outstanding=self._ledger.outstanding(now_s),
-        )
+        pause_s = self._rest_s
+        # After a failure even urgent wishes wait: an RM that refuses at once would be called
+        # without a pause.
+        if not self._failed and self._ledger.urgent(now_s):
+            pause_s = 0.0
+        elif not self._failed and self._ledger.outstanding(now_s):
+            pause_s = min(SOON_S, self._rest_s)
         return self._spoke_s + pause_s - now_s
 
     def _spoke(self, answer: AllocateResponse | None, said: Exchange, refused: str = "") -> bool:
@@ -348,17 +319,17 @@ class Heartbeat:
         return answer is not None
 
     def _leave(self, error: Superseded) -> None:
-        """A newer attempt is at work: what has not begun never does."""
+        # A newer attempt is running, so queued jobs must never begin.
         with self._changed:
             self._superseded = error
             pool = self._pool
             self._changed.notify_all()
         self._wake()
-        if pool is not None:  # without the lock: its threads want it, to tell how a job ended
+        if pool is not None:  # without the lock, which its threads need to report their jobs
             pool.close()
 
     def _break(self, error: Exception) -> None:
-        """Nothing can be said of what is known now: the master ends, and the next one looks."""
+        # The ledger can no longer be trusted: the master ends, and the next one recovers.
         log.error("the heartbeat with YARN ended because of a bug in TARN", exc_info=error)
         with self._changed:
             self._broken = self._broken or f"{type(error).__name__}: {error}"
@@ -379,13 +350,6 @@ class Heartbeat:
 
     def _ended(self) -> bool:
         return self._closing or self._superseded is not None or bool(self._broken)
-
-    def _is_proven(self, since: int) -> bool:
-        """Say whether an exchange that began after number *since* was answered."""
-        return self._ended() or self._done > since
-
-    def _is_registered(self) -> bool:
-        return self._registered is not None or self._closing
 
     def _check(self) -> None:
         if self._superseded is not None:

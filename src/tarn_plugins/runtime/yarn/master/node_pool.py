@@ -1,4 +1,4 @@
-"""Calls to nodes and files, on a few threads: those for one node one after another, in order."""
+"""Calls to nodes and files on a few threads, in order for each node."""
 
 import logging
 import threading
@@ -8,37 +8,37 @@ from collections.abc import Callable
 import attrs
 
 from tarn.errors import LaunchError, TarnError
-from tarn_plugins.runtime.yarn.master.records import avoided_name, file_name
+from tarn_plugins.runtime.yarn.master.recovery import avoided_name, file_name
 from tarn_plugins.runtime.yarn.master.slots import Forget, Job, Note, Start, Stop
 from tarn_plugins.runtime.yarn.messages import Files, Launcher, NodeManagers
 
-__all__ = ["ContainerOps", "FailedCall", "MayCall", "NodePool", "Result", "node_of"]
+__all__ = ["ContainerOps", "FailedCall", "NodePool"]
 
 log = logging.getLogger(__name__)
 
+# A thread stays for good once it called Java. This many dead nodes do not delay a live one.
 THREADS = 8
-"""Each stays for good once it called Java; so many nodes may be dead before a live one waits."""
 CLOSE_WITHIN_S = 0.2
 
 
 @attrs.frozen
 class FailedCall:
-    """A job that came to nothing."""
+    """A failed job."""
 
     error: Exception
     at_node: bool
-    """The NodeManager itself refused, or did not answer."""
+    """Whether the NodeManager refused or did not answer."""
 
 
+# Called with the result of each job, on the thread that did it.
 Result = Callable[[Job, FailedCall | None], None]
-"""Told how each job ended, on the thread that did it."""
+# Returns whether a prepared container may start. Called on the thread that would start it.
 MayCall = Callable[[Start], bool]
-"""Asked whether what was prepared may start, on the thread that would tell its node."""
 
 
 @attrs.frozen
 class ContainerOps:
-    """What jobs are done with. Every call behind it has a deadline of its own."""
+    """Does jobs. Every call that it makes has a deadline."""
 
     nodes: NodeManagers
     files: Files
@@ -47,12 +47,12 @@ class ContainerOps:
     """URI of the directory with the launch files."""
 
     def do(self, job: Job, may_call: MayCall = lambda _: True) -> FailedCall | None:
-        """Do one job; blocks. What goes wrong is returned, so that no job is ever lost.
+        """Do one job, and return its failure, so that no job is ever lost; blocks.
 
         Args:
-            job: What is to be done.
-            may_call: Asked before a node is told to start something: to prepare it may have taken
-                minutes, and meanwhile it was given up, or the master leaves.
+            job: The job.
+            may_call: Called before a node is told to start a container. The preparation may have
+                taken minutes, in which it was given up, or the master began to leave.
         """
         at_node = False
         try:
@@ -60,14 +60,15 @@ class ContainerOps:
                 case Start(grant=grant, record=record, launch=launch):
                     prepared = self.launcher.prepare(record, launch)
                     if not may_call(job):
-                        return FailedCall(_given_up(), at_node)
+                        found = "it was cancelled before its node was contacted"
+                        return FailedCall(LaunchError("yarn", found, retry_after_s=1.0), at_node)
                     at_node = True
                     self.nodes.start(grant, prepared)
                 case Stop(grant=grant):
                     at_node = True
                     self.nodes.stop(grant)
                 case Forget(record=record, diagnostics=diagnostics):
-                    self.launcher.heard(diagnostics)
+                    self.launcher.note_diagnostics(diagnostics)
                     self.files.remove(f"{self.launches}/{file_name(record)}")
                 case Note():
                     self._note(job)
@@ -87,31 +88,31 @@ class ContainerOps:
 
 
 class NodePool:
-    """Does jobs; a node that does not answer delays only what is for it."""
+    """Does jobs on threads; a node that does not answer delays only its own jobs."""
 
     def __init__(
         self,
-        hands: ContainerOps,
+        ops: ContainerOps,
         told: Result,
         may_call: MayCall = lambda _: True,
         *,
         threads: int = THREADS,
     ) -> None:
-        self._hands = hands
+        self._ops = ops
         self._may_call = may_call
         self._told = told
         self._most = threads
         self._changed = threading.Condition()
+        # By node; an empty queue belongs to a node whose last job is being done.
         self._queues: dict[str, deque[Job]] = {}
-        """By node; an empty queue is one whose last job is in work."""
+        # Nodes with jobs, for which no thread works.
         self._ready: deque[str] = deque()
-        """Nodes with jobs that no thread is at work for."""
         self._idle = 0
         self._threads: list[threading.Thread] = []
         self._closing = False
 
     def post(self, jobs: tuple[Job, ...]) -> None:
-        """Take *jobs* over, in order; returns at once. After `close` they are dropped."""
+        """Queue *jobs*, in order; after `close` drop them. Does not block."""
         with self._changed:
             for job in jobs:
                 if self._closing:
@@ -121,25 +122,22 @@ class NodePool:
                     self._queues[node] = deque()
                     self._ready.append(node)
                 self._queues[node].append(job)
-            self._hire()
+            while self._idle < len(self._ready) and len(self._threads) < self._most:
+                name = f"nm-pool-{len(self._threads) + 1}"
+                thread = threading.Thread(target=self._run, name=name, daemon=True)
+                self._threads.append(thread)
+                self._idle += 1
+                thread.start()
             self._changed.notify(len(self._ready))
 
     def close(self) -> None:
-        """Drop what has not begun; a call in work is left to itself. Idempotent."""
+        """Drop the queued jobs, without waiting for calls in progress. Idempotent."""
         with self._changed:
             self._closing = True
             self._ready.clear()
             self._changed.notify_all()
         for thread in self._threads:
             thread.join(CLOSE_WITHIN_S / len(self._threads))
-
-    def _hire(self) -> None:
-        while self._idle < len(self._ready) and len(self._threads) < self._most:
-            name = f"nm-pool-{len(self._threads) + 1}"
-            thread = threading.Thread(target=self._run, name=name, daemon=True)
-            self._threads.append(thread)
-            self._idle += 1
-            thread.start()
 
     def _run(self) -> None:
         while True:
@@ -151,7 +149,7 @@ class NodePool:
                 node = self._ready.popleft()
                 job = self._queues[node].popleft()
                 self._idle -= 1
-            self._told(job, self._hands.do(job, self._may_call))
+            self._told(job, self._ops.do(job, self._may_call))
             with self._changed:
                 self._idle += 1
                 if self._queues[node]:
@@ -161,12 +159,8 @@ class NodePool:
                     del self._queues[node]
 
 
-def _given_up() -> LaunchError:
-    return LaunchError("yarn", "it was cancelled before its node was contacted", retry_after_s=1.0)
-
-
 def node_of(job: Job) -> str:
-    """Return the key of *job*: its node, also for files, so that a removal follows the writing."""
+    """Return the node whose queue *job* belongs to; also for files, to keep their order."""
     match job:
         case Start(record=record) | Forget(record=record):
             return record.node

@@ -1,4 +1,4 @@
-"""Instances as containers of a YARN application: the ``Runtime`` that the master speaks to."""
+"""Instances as containers of a YARN application: the master's ``Runtime``."""
 
 import contextlib
 import logging
@@ -8,19 +8,22 @@ from urllib.parse import urlsplit
 
 import attrs
 
-from tarn.domain import Endpoint, Fact, Recovered, Running, RuntimeWish
+from tarn.domain import Endpoint, Fact, Issue, Recovered, Running, RuntimeWish
 from tarn.errors import NotFoundError, ProviderError
 from tarn.interfaces import Clock, LogTail, MasterContext
 from tarn_plugins.runtime.yarn import YarnSettings, tokens
 from tarn_plugins.runtime.yarn.keytab import Renewal
-from tarn_plugins.runtime.yarn.layout import Layout
+from tarn_plugins.runtime.yarn.master.asks import LaunchDeadline
 from tarn_plugins.runtime.yarn.master.heartbeat import Heartbeat
 from tarn_plugins.runtime.yarn.master.ledger import Ledger
-from tarn_plugins.runtime.yarn.master.listening import listening, server_id
 from tarn_plugins.runtime.yarn.master.node_pool import ContainerOps, NodePool
-from tarn_plugins.runtime.yarn.master.records import is_leftover
-from tarn_plugins.runtime.yarn.master.recovery import RecoveredRecords, recover
-from tarn_plugins.runtime.yarn.master.waiting import LaunchDeadline
+from tarn_plugins.runtime.yarn.master.recovery import (
+    RecoveredRecords,
+    is_leftover,
+    listening,
+    recover,
+    server_id,
+)
 from tarn_plugins.runtime.yarn.messages import (
     AllocatedContainer,
     Files,
@@ -29,42 +32,42 @@ from tarn_plugins.runtime.yarn.messages import (
     ResourceManager,
     Submitted,
 )
-from tarn_plugins.runtime.yarn.staging import Staging
+from tarn_plugins.runtime.yarn.staging import Layout, Staging
 
 __all__ = ["YarnRuntime", "YarnServices"]
 
 log = logging.getLogger(__name__)
 
+# For the thread of the heartbeat, and again for the services; a master must leave in a second.
 CLOSE_WITHIN_S = 0.3
-"""For the thread of the heartbeat, and again for the services: a second is all there is."""
 FINISH_WITHIN_S = 30.0
+# For a file system that does not answer; YARN gives up a silent master after ten minutes.
 PATIENCE_S = 240.0
-"""For a file system that does not answer; YARN gives a silent master up after ten minutes."""
 _LOOK_AGAIN_S = 1.0
 
 
 @attrs.frozen
 class YarnServices:
-    """What the master reaches outside its process: YARN, HDFS, and the logs of nodes."""
+    """The master's access to YARN, HDFS, and the logs of nodes."""
 
     rm: ResourceManager
     nodes: NodeManagers
     files: Files
     launcher: Launcher
     spec_hash: str = ""
-    """Of the present launch, for instances whose launch files cannot be read; '' : not known."""
+    """Of the present launch, for instances whose launch files are unreadable; or ''."""
     application_id: str = ""
-    """Whose master this is; '' : not known, and then the staging directory is never removed."""
+    """This master's application; '' if unknown: then the staging directory stays."""
     logs: Callable[[AllocatedContainer, int], LogTail] | None = None
-    """Return the last lines of what a container wrote; blocks. None: nobody can."""
+    """Returns the last lines of a container's output; blocks. None: not available."""
     renewal: Renewal = attrs.field(factory=Renewal)
-    """Whether new delegation tokens come when the first ones have ended."""
+    """Whether new delegation tokens replace those that end."""
     server_id: Callable[[Endpoint], str] = server_id
-    """Asks a Triton for its id, as `listening.server_id`."""
+    """Returns the id of the Triton at an endpoint, as `recovery.server_id`."""
 
 
 class YarnRuntime:
-    """One master's hold on its application: `apply` and `facts` never wait for YARN long."""
+    """One master's application; `apply` and `facts` never wait long for YARN."""
 
     def __init__(
         self,
@@ -77,31 +80,30 @@ class YarnRuntime:
         self._submitted = submitted
         self._services = services
         self._layout = Layout(submitted.staging)
-        self._staging = Staging(services.files, self._layout, _over, context.clock.at)
+        # A master never takes over a name, so it needs no other application's state.
+        self._staging = Staging(services.files, self._layout, lambda _: False, context.clock.at)
         plain = submitted.placement == "plain"
         self._beat = Heartbeat(
             services.rm,
             Ledger(
                 context.spec.placement,
                 plain=plain,
-                closing=_closing(submitted, services.renewal, context.clock),
+                closing=_launch_deadline(submitted, services.renewal, context.clock),
             ),
             context.clock,
             context.wake,
             settings.heartbeat_s,
         )
-        hands = ContainerOps(
-            services.nodes, services.files, services.launcher, self._layout.launches
-        )
-        self._pool = NodePool(hands, self._beat.told, self._beat.calling)
+        ops = ContainerOps(services.nodes, services.files, services.launcher, self._layout.launches)
+        self._pool = NodePool(ops, self._beat.told, self._beat.calling)
         self._leaving = threading.Event()
 
     def start(self, api_url: str) -> Recovered:
-        """Register the application, and adopt the containers that earlier masters left running.
+        """Register the application, and adopt the running containers of earlier masters.
 
         Raises:
-            ProviderError: The launch files could not be listed, for `PATIENCE_S` or at all: what
-                runs stays, and the next attempt looks again.
+            ProviderError: The launch files could not be listed, for `PATIENCE_S` or at all. The
+                containers stay for the next attempt.
         """
         url = urlsplit(api_url)
         registered = self._beat.register(url.hostname or "", url.port or 0, api_url)
@@ -112,7 +114,7 @@ class YarnRuntime:
         return Recovered(running, (*notes, *recovery.notes))
 
     def apply(self, wish: RuntimeWish) -> None:
-        """Post *wish*; what it brings about becomes facts."""
+        """Post *wish*; its effects become facts."""
         self._beat.apply_wish(wish)
 
     def facts(self) -> tuple[Fact, ...]:
@@ -123,58 +125,65 @@ class YarnRuntime:
         """Return the monotonic second of the ResourceManager's last good answer."""
         return self._beat.heard_s
 
-    def warnings(self) -> tuple[str, ...]:
-        """Say what works less well than it could, and until when."""
-        clock = self._context.clock
-        lines = (
-            _mute(self._beat.mute()),
-            _plain(self._submitted),
-            tokens.warning(self._submitted.tokens_end_at, clock.at(), self._services.renewal),
-        )
-        return tuple(line for line in lines if line)
+    def warnings(self) -> tuple[Issue, ...]:
+        """Return the present limitations, with their ends."""
+        found, submitted = [], self._submitted
+        if mute := self._beat.mute():
+            effect = "nothing starts or ends; instances go on serving"
+            found.append(Issue("", f"{mute}: {effect}", code="TARN-1017"))
+        if submitted.placement == "plain":
+            words = (
+                "YARN takes no placement constraints "
+                f"({submitted.placement_reason or 'no reason given'}): TARN keeps to one instance "
+                "per node by refusing nodes, within this cluster only"
+            )
+            found.append(Issue("", words, code="TARN-1015"))
+        at = self._context.clock.at()
+        ends = tokens.issue(submitted.tokens_end_at, at, self._services.renewal)
+        return (*found, *([] if ends is None else [ends]))
 
     def log(self, instance_id: str, lines: int) -> LogTail:
-        """Return the end of an instance's log, from the node of its container."""
+        """Return the last *lines* of an instance's log, from its node."""
         grant = self._beat.grant(instance_id)
         if grant is None or self._services.logs is None:
             raise NotFoundError(
                 f"the container of '{instance_id}' is not known",
                 where=self._context.spec.name,
-                next_step=f"`tarn logs {instance_id}` reads what YARN has collected",
+                next_step=f"`tarn logs {instance_id}` reads the logs that YARN has aggregated",
             )
         return self._services.logs(grant, lines)
 
     def finish(self) -> None:
-        """End the application, and remove the cluster's directory, if it is still this one's.
-
-        Once the application is over, another `up` may take the name and the directory. What the
-        file system refuses (a token may have ended) stays, and is told in the log: the application
-        is over all the same.
-        """
+        """End the application, and remove the cluster's directory if it still owns it."""
+        # Once the application has ended, another `up` may take the name and the directory.
         self._beat.finish("the cluster was ended", FINISH_WITHIN_S)
         try:
             self._staging.remove(self._services.application_id)
-        except ProviderError as error:
+        except ProviderError as error:  # such as for an ended token; the application ended anyhow
             log.warning("the cluster's directory was not removed: %s", error)
 
     def close(self) -> None:
-        """Leave; containers stay."""
+        """Disconnect from YARN; containers keep running."""
         if self._leaving.is_set():
             return
         self._leaving.set()
         self._beat.close(CLOSE_WITHIN_S)
         self._pool.close()
-        _within(CLOSE_WITHIN_S, self._close_doors)
 
-    def _close_doors(self) -> None:
-        for close in (self._services.rm.close, self._services.nodes.close):
-            with contextlib.suppress(ProviderError):
-                close()
+        def disconnect() -> None:
+            for close in (self._services.rm.close, self._services.nodes.close):
+                with contextlib.suppress(ProviderError):
+                    close()
+
+        # On a thread, since Java may block for longer.
+        thread = threading.Thread(target=disconnect, name="yarn-close", daemon=True)
+        thread.start()
+        thread.join(CLOSE_WITHIN_S)
 
     def _remember(
         self, grants: Iterable[AllocatedContainer]
     ) -> tuple[RecoveredRecords, tuple[str, ...]]:
-        """Read what earlier masters left; without the tokens for it, ask the *grants*' servers."""
+        """Read the records of earlier masters; if the tokens ended, ask the Tritons of *grants*."""
         spec = self._context.spec
         try:
             return RecoveredRecords.read(self._launch_files())
@@ -191,7 +200,7 @@ class YarnRuntime:
         return RecoveredRecords.lost(spec, self._services.spec_hash, found), (note,)
 
     def _launch_files(self) -> tuple[str, ...]:
-        """Return the names of the launch files; a file system that is away is waited for."""
+        """Return the names of the launch files; wait for an absent file system."""
         clock = self._context.clock
         give_up_s = clock.now_s() + PATIENCE_S
         while True:
@@ -205,41 +214,15 @@ class YarnRuntime:
                     raise
                 continue
             left = {entry.path: entry.uri for entry in entries if is_leftover(entry.path)}
-            with contextlib.suppress(ProviderError):  # the next master comes by, too
+            with contextlib.suppress(ProviderError):  # left to the next master
                 for uri in left.values():
                     self._services.files.remove(uri)
             return tuple(entry.path for entry in entries if entry.path not in left)
 
 
-def _over(_application_id: str) -> bool:
-    """Stand in for YARN: a master takes over from nobody."""
-    return False
-
-
-def _mute(words: str) -> str:
-    return f"TARN-1017 {words}: nothing starts or ends; instances go on serving" if words else ""
-
-
-def _plain(submitted: Submitted) -> str:
-    if submitted.placement != "plain":
-        return ""
-    return (
-        "TARN-1015 YARN takes no placement constraints "
-        f"({submitted.placement_reason or 'no reason given'}): TARN keeps to one instance per "
-        "node by refusing nodes, within this cluster only"
-    )
-
-
-def _closing(submitted: Submitted, renewal: Renewal, clock: Clock) -> LaunchDeadline:
-    """Return from when on no instance can start: each fetches files with a delegation token."""
+def _launch_deadline(submitted: Submitted, renewal: Renewal, clock: Clock) -> LaunchDeadline:
+    # Each new instance fetches files with a delegation token.
     ends_at = submitted.tokens_end_at
     if ends_at is None or renewal.works:
         return LaunchDeadline()
     return LaunchDeadline(clock.now_s() + ends_at - clock.at(), tokens.refusal(ends_at))
-
-
-def _within(within_s: float, call: Callable[[], None]) -> None:
-    """Call on a thread of its own, and wait for it no longer than *within_s*."""
-    thread = threading.Thread(target=call, name="yarn-close", daemon=True)
-    thread.start()
-    thread.join(within_s)

@@ -1,93 +1,59 @@
-"""A client's end of the probes: begins them, goes on with them, listens, and always ends them."""
+"""The client's end of the probes: begins, continues, calls, and always ends them."""
 
 import contextlib
 import socket
 import threading
-from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 import attrs
-from cattrs.preconf.json import make_converter
 
 from tarn.errors import LaunchError, ProviderError, TarnError, UnreachableError
 from tarn.interfaces import Clock, Finding
 from tarn.plain import pasted
+from tarn.plain.structure import from_record
 from tarn_plugins.runtime.yarn.client.checks import from_error
 from tarn_plugins.runtime.yarn.client.hadoop_child import HadoopClient
 from tarn_plugins.runtime.yarn.master import exits
 from tarn_plugins.runtime.yarn.messages import Completed
-from tarn_plugins.runtime.yarn.probe.facts import Facts, parse
 from tarn_plugins.runtime.yarn.probe.messages import (
     ProbeProgress,
     ProbeRequest,
+    ProbeResult,
     ProbeStarted,
     WaitContext,
+    parse,
 )
-from tarn_plugins.runtime.yarn.probe.waiting import hopeless, waits
+from tarn_plugins.runtime.yarn.survey import MEMORY, VCORES, Amounts, amounts_text
 
-__all__ = ["ClosableHadoopClient", "Patience", "ProbeResult", "ProbeRound", "call"]
+__all__ = ["Patience", "ProbeRound"]
 
+# For one question; the first includes the start of a JVM.
 LOOK_S = 45.0
-"""For one question: a JVM's start is part of the first."""
 _CONNECT_S = 0.5
-_converter = make_converter()
-
-
-class ClosableHadoopClient(HadoopClient, Protocol):
-    """A `HadoopClient` that owns a child process."""
-
-    def close(self) -> None:
-        """End the child. Idempotent."""
-        ...
 
 
 @attrs.frozen
 class Patience:
-    """How long a probe is waited for."""
+    """The time limits of a probe."""
 
     grant_s: float = 15.0
-    """For its container; with GPUs as long again, without them then."""
+    """For its container; with GPUs, as long again for one without them."""
     look_s: float = 3.0
-    """After so long it is asked whether there is any hope."""
+    """Time after which to check whether it can be granted at all."""
     run_s: float = 40.0
-    """For what the container does."""
+    """For the run of the container."""
     poll_s: float = 0.25
-    """Between two looks, each of which is a heartbeat."""
+    """Between two steps, each of which is a heartbeat."""
 
     @property
     def most_s(self) -> float:
-        """The most that a round takes; a JVM and the submissions are part of it."""
+        """The most that a round takes, with the start of a JVM and the submissions."""
         return LOOK_S + 2 * self.grant_s + self.run_s
 
 
-@attrs.frozen
-class ProbeResult:
-    """What came of one container."""
-
-    facts: Facts = attrs.field(factory=Facts)
-    failure: Finding | None = None
-    """What is wrong, where there are no facts for it."""
-    untold: str = ""
-    """Why there are no facts, where nothing need be wrong."""
-    node: str = ""
-    waited_s: float = 0.0
-    """From the submission to the grant."""
-    gpus: int = 0
-    """How many it was given."""
-    gpus_wait: str = ""
-    """Why it was given none of those that were asked for."""
-    targets: tuple[tuple[str, str], ...] = ()
-    """(what, ``host:port``): of ``reach_1`` and those after it."""
-    heard: bool = False
-    """Whether the client got through to where the container listened."""
-    call_error: str = ""
-    """Why not, at the last try."""
-    started_at: float = 0.0
-    heard_at: float = 0.0
-
-
 def call(host: str, port: int, word: str) -> str:
-    """Say *word* at this address; empty when it was answered, else why not."""
+    """Send *word* to an address; return '' for the right answer, else the error."""
     try:
         with socket.create_connection((host, port), _CONNECT_S) as talk:
             talk.settimeout(_CONNECT_S)
@@ -99,22 +65,22 @@ def call(host: str, port: int, word: str) -> str:
 
 
 class ProbeRound:
-    """All probes of one `tarn doctor`: they run side by side, once, when the first is asked for.
+    """All probes of one `tarn doctor`, run once and in parallel, for the first `outcome`.
 
-    Any thread. The work is done on one thread of its own; a process that ends without it closes the
-    pipe to its child, which then ends what is under way.
+    Any thread may use it. The work is done on a thread of its own. If the process ends meanwhile,
+    it closes the pipe to its child, which then ends the probes.
 
     Args:
         start_child: Starts the child.
-        orders: By key.
+        orders: The containers, by key.
         clock: The client's.
-        patience: How long is waited.
-        call: Tries an address: (host, port, word) to why it is not reached.
+        patience: The time limits.
+        call: Tries (host, port, word), and returns the error or ''.
     """
 
     def __init__(
         self,
-        start_child: Callable[[], ClosableHadoopClient],
+        start_child: Callable[[], HadoopClient],
         orders: Mapping[str, ProbeRequest],
         clock: Clock,
         patience: Patience = Patience(),
@@ -128,17 +94,18 @@ class ProbeRound:
         self._over = {key: threading.Event() for key in orders}
 
     def outcome(self, key: str) -> ProbeResult:
-        """Return what came of one container; waits for it, for `Patience.most_s` at most."""
+        """Return the result of one container; wait at most `Patience.most_s` for it."""
         with self._lock:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="probe", daemon=True)
                 self._thread.start()
         if not self._over[key].wait(self._patience.most_s):
-            return ProbeResult(failure=_silent(self._patience.most_s))
+            found = f"did not come back within {self._patience.most_s:g} s"
+            return ProbeResult(failure=Finding("TARN-3181", "the probe", found, "Try again"))
         return self._outcomes[key]
 
     def join(self) -> None:
-        """Wait until everything was ended, if anything was begun."""
+        """Wait until all probes that were begun have ended."""
         if self._thread is not None:
             self._thread.join(self._patience.most_s)
 
@@ -149,10 +116,10 @@ class ProbeRound:
                 self._drive(hadoop)
             finally:
                 hadoop.close()
-        except Exception as error:  # noqa: BLE001 (whoever waits must hear of it)
+        except Exception as error:  # noqa: BLE001 (becomes the result of the others)
             self._settle_rest(error)
 
-    def _drive(self, hadoop: ClosableHadoopClient) -> None:
+    def _drive(self, hadoop: HadoopClient) -> None:
         trials = {
             key: _Trial(hadoop, self._clock, order, self._patience, self._call)
             for key, order in self._orders.items()
@@ -186,7 +153,7 @@ class ProbeRound:
 
 
 class _Trial:
-    """One container, from its submission to the end of its application. One thread."""
+    """A container, from submission to the end of its application. Only one thread may use it."""
 
     def __init__(
         self,
@@ -205,7 +172,7 @@ class _Trial:
         self._seen = ProbeResult()
 
     def go_on(self) -> ProbeResult | None:
-        """Do what can be done at once; returns the outcome, after which there is nothing to do."""
+        """Continue without waiting; return the result once the probe is over."""
         try:
             outcome = self._go_on()
         except (TarnError, OSError) as error:
@@ -220,7 +187,7 @@ class _Trial:
         return outcome
 
     def end(self, why: str) -> None:
-        """End the application. Idempotent; YARN ends it later where that fails."""
+        """End the application. If that fails, YARN ends it later. Idempotent."""
         began, self._began = self._began, None
         if began is not None:
             with contextlib.suppress(TarnError, OSError):
@@ -231,9 +198,13 @@ class _Trial:
             self._begin()
             return None
         id_of = {"application_id": self._began.application_id}
-        step = _converter.structure(self._ask("step", **id_of), ProbeProgress)
+        step = from_record(ProbeProgress, self._ask("step", **id_of))
         if step.state == "over":
-            return attrs.evolve(self._seen, failure=_ended_by_yarn(step))
+            said = step.diagnostics.partition("\n")[0] or "it gave no reason"
+            found = f"YARN ended the probe's application: {said}"
+            return attrs.evolve(
+                self._seen, failure=Finding("TARN-3180", "yarn", found, "Try again")
+            )
         if step.state == "ended":
             return self._ended(step)
         if step.state == "running":
@@ -242,7 +213,7 @@ class _Trial:
 
     def _begin(self) -> None:
         began = self._ask("begin", order=attrs.asdict(self._order))
-        self._began = _converter.structure(began, ProbeStarted)
+        self._began = from_record(ProbeStarted, began)
         self._since_s, self._granted_s = self._clock.now_s(), None
         self._asked_whether = False
         self._seen = attrs.evolve(self._seen, targets=self._began.targets, gpus=self._order.gpus)
@@ -253,7 +224,7 @@ class _Trial:
         if not over and (self._asked_whether or waited_s < self._patience.look_s):
             return None
         self._asked_whether = True
-        crowd = _converter.structure(self._ask("crowd", **id_of), WaitContext)
+        crowd = from_record(WaitContext, self._ask("crowd", **id_of))
         words = hopeless(self._order, crowd)
         if over and not words:
             words = waits(self._order, crowd)
@@ -265,7 +236,7 @@ class _Trial:
         return attrs.evolve(self._seen, failure=_never_granted(self._order, words, waited_s))
 
     def _go_without_gpus(self, words: str) -> None:
-        """Let go of the application, and begin one without GPUs: the rest can be seen so."""
+        """End the application, and begin one without GPUs, for the other facts."""
         self.end("it did not get its GPUs")
         self._seen = attrs.evolve(self._seen, gpus_wait=words)
         self._order = attrs.evolve(self._order, gpus=0)
@@ -323,12 +294,12 @@ class _Trial:
 
 
 def _failed(order: ProbeRequest, error: Exception, *, began: bool) -> Finding:
-    """Return the finding that an *error* is, before or after the application began."""
+    """Return the finding for an *error*, before or after the application began."""
     if not isinstance(error, TarnError):
         return Finding("TARN-3181", "the probe", f"failed: {error}", "Try again")
     found = from_error(error)
     if error.code not in (ProviderError.default_code, LaunchError.default_code):
-        return found  # it says by itself what is wrong: no Java here, no ticket, no answer
+        return found  # it has its own explanation: no Java here, no ticket, no answer
     if began:
         said = f"its container was not granted, or not started: {error.found}"
         next_step = (
@@ -357,11 +328,6 @@ def _never_granted(order: ProbeRequest, words: str, waited_s: float) -> Finding:
     )
 
 
-def _ended_by_yarn(step: ProbeProgress) -> Finding:
-    said = step.diagnostics.partition("\n")[0] or "it gave no reason"
-    return Finding("TARN-3180", "yarn", f"YARN ended the probe's application: {said}", "Try again")
-
-
 def _no_facts(step: ProbeProgress) -> Finding:
     completed = Completed(step.container_id, step.exit_code, step.diagnostics)
     return Finding(
@@ -372,5 +338,43 @@ def _no_facts(step: ProbeProgress) -> Finding:
     )
 
 
-def _silent(most_s: float) -> Finding:
-    return Finding("TARN-3181", "the probe", f"did not come back within {most_s:g} s", "Try again")
+def hopeless(order: ProbeRequest, crowd: WaitContext) -> str:
+    """Return why waiting longer is useless; '' if it may help."""
+    overview = crowd.overview
+    if not overview.nodes:  # unknown
+        return ""
+    if not any(node.runs for node in overview.nodes):
+        return f"none of {len(overview.nodes)} NodeManagers runs"
+    label = overview.label(order.label, order.queue)
+    if overview.running(label):
+        return ""
+    others = sorted({node.label for node in overview.nodes if node.runs and node.label})
+    known = f"; those that run have: {', '.join(others)}" if others else ""
+    return f"no running node {_has(label)}{known}"
+
+
+def waits(order: ProbeRequest, crowd: WaitContext) -> str:
+    """Return why the container was not granted so far."""
+    return "; ".join(_reasons(order, crowd)) or "YARN gave no reason"
+
+
+def _reasons(order: ProbeRequest, crowd: WaitContext) -> Iterator[str]:
+    label = crowd.overview.label(order.label, order.queue)
+    nodes = crowd.overview.running(label)
+    wanted = _wanted(order)
+    if nodes and not any(node.has_free(wanted) for node in nodes):
+        yield f"of {len(nodes)} nodes, none that {_has(label)} has {amounts_text(wanted)} free"
+    free = crowd.queue_free_mib
+    if free is not None and free < order.memory_mib:
+        yield f"the queue '{order.queue}' has {max(free, 0)} MiB left for this user"
+    if said := crowd.diagnostics.strip().partition("\n")[0]:
+        yield f"YARN says: {said}"
+
+
+def _has(label: str) -> str:
+    return f"has the label '{label}'" if label else "is in the default partition"
+
+
+def _wanted(order: ProbeRequest) -> Amounts:
+    gpus = {order.gpu_resource: order.gpus} if order.gpus else {}
+    return {MEMORY: order.memory_mib, VCORES: order.vcores, **gpus}

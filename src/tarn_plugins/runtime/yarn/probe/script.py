@@ -10,32 +10,30 @@ last 4096 bytes into the diagnostics of a container that fails; so it always end
 The most important facts come last.
 """
 
-import string
 from collections.abc import Mapping
 from typing import Final
 
 import attrs
 
-from tarn_plugins.runtime.yarn.launch import launch_file, run_script
+from tarn_plugins.runtime.yarn.launch import launch_file
 
-__all__ = ["COMMAND", "EXIT_CODE", "LISTEN_S", "MARK", "SCRIPT", "ProbeInputs", "environment"]
+__all__ = ["COMMAND", "MARK", "ProbeInputs", "environment"]
 
+# How each line of a fact begins.
 MARK: Final = "tarn-probe "
-"""How each line of a fact begins."""
+# Not 0, for YARN's sake; no shell, no signal and no executor of YARN's ends with it.
 EXIT_CODE: Final = 90
-"""Not 0, for YARN's sake; no shell, no signal and no executor of YARN's ends with it."""
+# Seconds for which the container listens for a client.
 LISTEN_S: Final = 6
-"""Seconds for which the container listens for a client."""
+# Where the script lies in a container's directory.
 NAME: Final = ".tarn/probe"
-"""Where the script lies in a container's directory."""
 
-_PLAIN = frozenset((string.ascii_letters + string.digits).encode())
+# Variable of YARN's environment to the file that the command makes of it.
 _FILES = {
-    "TARN_PROBE_RUN": run_script.SCRIPT,
-    "TARN_PROBE_LAUNCH": run_script.LAUNCH,
+    "TARN_PROBE_RUN": launch_file.SCRIPT,
+    "TARN_PROBE_LAUNCH": launch_file.LAUNCH,
     "TARN_PROBE_SCRIPT": NAME,
 }
-"""Variable of YARN's environment to the file that the command makes of it."""
 
 
 def _command() -> str:
@@ -44,12 +42,12 @@ def _command() -> str:
     log = "</dev/null 1>/dev/null 2><LOG_DIR>/probe.stderr"
     return (
         f"mkdir -p -m 700 .tarn && {made}unset {' '.join(_FILES)} && "
-        f"exec sh {run_script.SCRIPT} {log}"
+        f"exec sh {launch_file.SCRIPT} {log}"
     )
 
 
+# The command of every probe's container.
 COMMAND: Final = _command()
-"""The command of every probe's container."""
 
 
 @attrs.frozen
@@ -92,12 +90,9 @@ def environment(question: ProbeInputs) -> dict[str, str]:
             "TARN_PROBE_CONNECT": _CONNECT,
         },
     )
-    content = (run_script.RUN, launch, SCRIPT)
-    return {name: _escaped(data) for name, data in zip(_FILES, content, strict=True)}
-
-
-def _escaped(data: bytes) -> str:
-    return "".join(chr(byte) if byte in _PLAIN else f"\\0{byte:03o}" for byte in data)
+    content = (launch_file.RUN, launch, SCRIPT)
+    escaped = map(launch_file.escaped, content)
+    return {name: data.decode() for name, data in zip(_FILES, escaped, strict=True)}
 
 
 # Each of the three is for any Python that a node may have, 2.7 included: too old is a fact, too.
@@ -180,6 +175,7 @@ socket.create_connection((sys.argv[1], int(sys.argv[2])), 3).close()
 # `say` cuts a value: all lines together must stay below 4096 bytes. `limited` bounds a program that
 # may hang (nvidia-smi, a network mount); `late` leaves out what is slow once time is short, so that
 # the facts that are known arrive. Nothing here is evaluated that came from outside.
+# The script itself.
 SCRIPT: Final = rf"""# tarn doctor --probe: looks, says, changes nothing.
 say() {{ printf '{MARK}%s=%.96s\n' "$1" "$2" >&2; }}
 joined() {{ tr '\n' ' '; }}
@@ -312,4 +308,3 @@ say clock "${{now%??????}}"
 say end 1
 exit {EXIT_CODE}
 """.encode()
-"""The script itself."""

@@ -1,0 +1,1 @@
+"""What is done with a running cluster: wait, watch, verify, look whether it is reached, end."""

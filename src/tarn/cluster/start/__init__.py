@@ -1,0 +1,1 @@
+"""What happens before a master is at work: looks, gathers, stages, submits."""

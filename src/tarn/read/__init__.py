@@ -1,0 +1,1 @@
+"""What readers get: snapshots, alerts, metrics, history. Pure."""

@@ -1,0 +1,31 @@
+"""``/metrics``: one table of families, and a snapshot as text in two formats. Pure.
+
+The order of `FAMILIES` is that of the text; the reference is generated from it.
+"""
+
+from typing import Any
+
+from tarn.read.metrics import own
+from tarn.read.metrics.exposition import (
+    OPENMETRICS,
+    PROMETHEUS,
+    Family,
+    own_text,
+    series_text,
+)
+from tarn.read.metrics.series import INSTANCES, MODELS, measured
+from tarn.read.snapshot import Snapshot
+
+__all__ = ["FAMILIES", "OPENMETRICS", "PROMETHEUS", "Family", "render_metrics"]
+
+FAMILIES: tuple[Family[Any, Any], ...] = (*own.FAMILIES, *INSTANCES, *MODELS)
+
+
+def render_metrics(snapshot: Snapshot, *, openmetrics: bool = False) -> bytes:
+    """Return the text of *snapshot*; what is unknown is left out."""
+    parts = (
+        own_text(own.FAMILIES, snapshot, openmetrics=openmetrics),
+        series_text(INSTANCES, measured(snapshot), openmetrics=openmetrics),
+        series_text(MODELS, snapshot, openmetrics=openmetrics),
+    )
+    return b"".join((*parts, b"# EOF\n" if openmetrics else b""))

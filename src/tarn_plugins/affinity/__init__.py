@@ -1,0 +1,1 @@
+"""The affinities that come with TARN."""
