@@ -56,8 +56,8 @@ def _tests_of(path: PurePosixPath, root: Path) -> Iterator[str]:
             return  # a test that was removed
         case ("tests", "budget.toml"):
             yield "tests/docs"
-        case ("tests", _) if path.suffix == ".py":
-            yield from _importers(path.stem, root)
+        case ("tests", *folder, _) if folder in ([], ["servers"]) and path.suffix == ".py":
+            yield from _importers(".".join((*folder, path.stem)), root)
         case (first, *_) if first in PAGES or (path.suffix == ".md" and len(path.parts) == 1):
             yield "tests/docs"
 

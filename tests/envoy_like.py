@@ -8,7 +8,7 @@ timeout (15 s) is a 504 and counts, too. These are its defaults; nothing else of
 from collections.abc import Iterable
 
 import attrs
-from discovery_door import Line
+from servers.haproxy import LoggedRequest
 
 __all__ = ["EnvoyLike", "envoy_like", "failed"]
 
@@ -31,12 +31,12 @@ class EnvoyLike:
         return f"after {self.out_s:.1f} s, {self.lost} lost"
 
 
-def failed(line: Line) -> bool:
+def failed(line: LoggedRequest) -> bool:
     """Return whether the client got no good answer by the server's fault."""
     return line.status >= 500 or line.status < 0 or line.ended - line.sent > ROUTE_TIMEOUT_S
 
 
-def envoy_like(lines: Iterable[Line], server: str, fault: float) -> EnvoyLike:
+def envoy_like(lines: Iterable[LoggedRequest], server: str, fault: float) -> EnvoyLike:
     """Return what the rule does with *server*, which falls sick at *fault* (Unix seconds)."""
     known = [(min(line.ended, line.sent + ROUTE_TIMEOUT_S), line) for line in lines]
     row, sent = 0, [line.sent for _, line in known if line.server == server and failed(line)]

@@ -269,6 +269,8 @@ class FakeFleet:
     capabilities: RuntimeCapabilities = attrs.field(factory=RuntimeCapabilities)
     ending: Ending | None = None
     control: dict[str, Any] = attrs.field(factory=lambda: {"calls": [], "over": []})
+    plugins: list[object] = attrs.field(factory=list)
+    """Besides the fake one."""
 
     @property
     def environment(self) -> ClusterEnvironment:
@@ -277,7 +279,7 @@ class FakeFleet:
 
         return ClusterEnvironment(
             {"TARN_HOME": str(self.home), "HOME": str(self.home), **self.environ},
-            lambda: plugins.load([FakePlugin(self)], points=()),
+            lambda: plugins.load([FakePlugin(self), *self.plugins], points=()),
             lambda url, api_token, _trust: FakeApi(self, url, api_token),  # type: ignore[arg-type, return-value]
             self.clock,
             rest,
@@ -373,6 +375,10 @@ class FakePlugin:
     @hookimpl
     def tarn_authorizers(self) -> Mapping[str, Factory[Any]]:
         return {"none": Factory(NoSettings, never, "asks nobody")}
+
+    @hookimpl
+    def tarn_affinities(self) -> Mapping[str, Factory[Any]]:
+        return {"auto": Factory(NoSettings, never, "keeps nothing together")}
 
     @hookimpl
     def tarn_runtimes(self) -> Mapping[str, RuntimeFactory]:

@@ -8,9 +8,7 @@ from typing import Any, Self
 
 import attrs
 
-from tarn.control.inbox import Inbox, Request
-from tarn.control.render import render_instances
-from tarn.control.snapshot import Board, Follower, Snapshot
+from tarn.control.mailbox import Inbox, Request
 from tarn.domain import (
     Acknowledge,
     ClusterState,
@@ -38,10 +36,11 @@ from tarn.domain import (
     Verdict,
 )
 from tarn.errors import ConflictError, NotFoundError, RefusedError
-from tarn.http.app import Application, create_app
-from tarn.http.authorizer_pool import AccessGate, DirectAuthorizer
+from tarn.http.app import Application
+from tarn.http.blocking_pool import AccessGate, DirectAuthorizer
+from tarn.http.rights import Sources
 from tarn.http.server import HttpServer
-from tarn.http.sources import Sources
+from tarn.read.snapshot import Board, Follower, Snapshot, render_instances
 
 EPOCH = Epoch(1764201600000, 1)
 TOKEN = b"correct-horse"
@@ -169,8 +168,6 @@ def snapshot(*instances: Instance, **changes: Any) -> Snapshot:
         followers=(Follower("lb1", required=True, revision=3, age_s=1.5),),
         events=(),
         decisions=(),
-        faults=(),
-        warnings=(),
         stale=False,
     )
     return rendered(attrs.evolve(plain, **changes))
@@ -217,7 +214,7 @@ class FakeMaster:
         self._thread = threading.Thread(target=self._control, name="control")
         self.server = HttpServer(host, tls=tls)
         self.url = self.server.url
-        self.app: Application = create_app(
+        self.app = Application(
             Sources(
                 board=self.board,
                 inbox=self.inbox,

@@ -13,8 +13,8 @@ import attrs
 
 from tarn.domain import Launch
 from tarn.errors import LaunchError, NotFoundError, ProviderError, RefusedError, Superseded
-from tarn_plugins.runtime.yarn.master.node_log import NodeLogs
-from tarn_plugins.runtime.yarn.master.records import file_name, record_of
+from tarn_plugins.runtime.yarn.hadoop.web import NodeLogs, PageMissingError
+from tarn_plugins.runtime.yarn.master.recovery import file_name, record_of
 from tarn_plugins.runtime.yarn.master.runtime import YarnServices
 from tarn_plugins.runtime.yarn.messages import (
     AllocatedContainer,
@@ -51,7 +51,7 @@ class Node:
     reachable: bool = True
     """It takes calls; its containers live on without."""
     breaks: bool = False
-    """Whatever starts here ends at once."""
+    """What starts here ends at once."""
 
 
 @attrs.define(eq=False)
@@ -160,7 +160,7 @@ class FakeYarn:
         with self.lock:
             whose = {id_: instance_id for instance_id, id_ in self.started}
             if container_id not in whose or "/triton.stderr?" not in url:
-                raise ProviderError("yarn", "answers 404", where=url)
+                raise PageMissingError("yarn", "the server answered HTTP 404", where=url)
             text = f"started for {whose[container_id]}\nE {CRASH}\n".encode()
         head = f"LogType:triton.stderr\nLogLength:{len(text)}\nLogContents:\n".encode()
         return head + text + b"\nEnd of LogType:triton.stderr\n"
@@ -411,7 +411,7 @@ class FakeRM:
             self._asked |= {ask.number for ask in said.asks}
             if self._asked & self.yarn.invalid:
                 raise ProviderError(
-                    "yarn", "it rejects a request as invalid", next_step="Mend YARN"
+                    "yarn", "it rejected a request as invalid", next_step="Fix YARN"
                 )
             answer = self.yarn.exchange(said)
             if self.yarn.play("answer late"):
@@ -481,7 +481,7 @@ class FakeLauncher:
             raise LaunchError("yarn", "the NameNode is in safe mode", retry_after_s=1.0)
         return ContainerLaunch("sh .tarn/run", {"RECORD": name})
 
-    def heard(self, diagnostics: str) -> None:
+    def note_diagnostics(self, diagnostics: str) -> None:
         """Nothing is remembered here."""
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import attrs
 
 from tarn.errors import DiscoveryError
-from tarn.zk.failures import NodesChangedError
-from tarn.zk.operations import Create, Delete, Operation, SetData, ZNode
+from tarn.zk.nodes import Create, Delete, Operation, SetData, ZNode
+from tarn.zk.session import NodesChangedError
 
 
 class Conflict(Exception):  # noqa: N818 (what a server says)

@@ -26,7 +26,7 @@ class FilesInMemory:
         self.before("write", uri)
         with self._lock:
             if uri in self.content and not replace:
-                raise RefusedError("it exists already", where=uri)
+                raise RefusedError("it already exists", where=uri)
             self.content[uri] = (data, mode, self.at())
 
     def listing(self, uri: str, *, deep: bool = False) -> tuple[FileEntry, ...]:

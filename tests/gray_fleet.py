@@ -18,14 +18,14 @@ from typing import Any
 import attrs
 import pytest
 from asking import ask
-from discovery_door import Door
 from envoy_like import EnvoyLike, envoy_like, failed
 from house import until
 from proxied_load import MODEL, HttpLoad
+from servers.haproxy import RenderedHaproxy
 
 import tarn
 
-__all__ = ["GrayFleet", "Seen", "staged"]
+__all__ = ["FaultOutcome", "GrayFleet", "staged"]
 
 CODE = Path(__file__).with_name("sick_model.py")
 CONFIG = """backend: "python"
@@ -57,7 +57,7 @@ class ClientLoad(HttpLoad):
 
 
 @attrs.define
-class Seen:
+class FaultOutcome:
     """What was seen of one fault; seconds count from it, in the order in which things happen."""
 
     first_failure_s: float | None = None
@@ -92,7 +92,7 @@ class Seen:
 class GrayFleet:
     """Three instances behind HAProxy; `strike` makes one of them sick, or all."""
 
-    def __init__(self, cluster: tarn.Cluster, door: Door) -> None:
+    def __init__(self, cluster: tarn.Cluster, door: RenderedHaproxy) -> None:
         self.cluster, self.door = cluster, door
 
     def instances(self) -> list[dict[str, Any]]:
@@ -120,7 +120,7 @@ class GrayFleet:
 
     def strike(
         self, how: str, within_s: float, code: str = "", *, everywhere: bool = False
-    ) -> Seen:
+    ) -> FaultOutcome:
         """Return what is seen of a fault, under both loads, until its victim was replaced.
 
         Args:
@@ -133,7 +133,7 @@ class GrayFleet:
         victims = found if everywhere else found[:1]
         ids = {one["id"] for one in victims}
         servers = {self.door.taking()[one["http"]] for one in victims}
-        seen = Seen()
+        seen = FaultOutcome()
         with self.cluster.client(answer_within_s=5.0) as client:
             loads = {
                 "HAProxy": HttpLoad(self.door.address, RATE, THREADS),
@@ -157,7 +157,7 @@ class GrayFleet:
         return seen
 
     def _watch(
-        self, victims: set[str], began_s: float, within_s: float, code: str, seen: Seen
+        self, victims: set[str], began_s: float, within_s: float, code: str, seen: FaultOutcome
     ) -> None:
         while (now_s := time.monotonic() - began_s) < within_s:
             ready = self.ready()
@@ -173,7 +173,7 @@ class GrayFleet:
                 return
             threading.Event().wait(POLL_S)
 
-    def _read_log(self, servers: set[str], began: float, seen: Seen) -> None:
+    def _read_log(self, servers: set[str], began: float, seen: FaultOutcome) -> None:
         """Take from HAProxy's log what it sent to the victims after the fault."""
         lines = [line for line in self.door.lines() if line.ended >= began]
         theirs = [line for line in lines if line.server in servers]
@@ -213,7 +213,7 @@ def staged(root: Path, unwell: Mapping[str, Any]) -> Iterator[GrayFleet]:
     version.mkdir(parents=True)
     (version / "model.py").write_text(CODE.read_text())
     (version.parent / "config.pbtxt").write_text(CONFIG)
-    with pytest.MonkeyPatch.context() as patch, Door(root, "gray", grpc=False) as door:
+    with pytest.MonkeyPatch.context() as patch, RenderedHaproxy(root, "gray", grpc=False) as door:
         patch.setenv("TARN_HOME", str(root))
         options = {"socket": str(door.socket)}
         spec = {

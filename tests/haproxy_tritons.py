@@ -3,7 +3,7 @@
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from haproxy_stage import HAProxyStage
+from servers.haproxy import ThreeBackendHaproxy
 
 from tarn.domain import DiscoveryView, Endpoint, Epoch, Member
 
@@ -64,7 +64,7 @@ def view(revision: int, *members: Member, complete: bool = True) -> DiscoveryVie
     return DiscoveryView(EPOCH, revision, complete, tuple(sorted(members)))
 
 
-def served_by(haproxy: HAProxyStage, port: int = 0) -> str:
+def served_by(haproxy: ThreeBackendHaproxy, port: int = 0) -> str:
     """Return the number of the Triton that answered, or the status."""
     status, body = haproxy.get(port=port)
     return body.decode() if status == 200 else str(status)

@@ -6,7 +6,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
 from typing import Self
 
-from knox_stage import ALICE, Knox
+from servers.knox import ALICE, KnoxServer
 
 RATE = 40.0
 """Requests a second: Knox has less than one core here."""
@@ -15,7 +15,7 @@ RATE = 40.0
 class Load:
     """Asks a topology from `__enter__` to `__exit__`; `lost` is complete after that."""
 
-    def __init__(self, knox: Knox, topology: str, rate: float = RATE) -> None:
+    def __init__(self, knox: KnoxServer, topology: str, rate: float = RATE) -> None:
         self.knox, self.rate = knox, rate
         self.url = knox.url(topology, "triton/v2/models/echo/infer")
         self.sent, self.lost, self.slowest_s = 0, [], 0.0

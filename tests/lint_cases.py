@@ -15,7 +15,7 @@ from typing import Any
 
 import attrs
 
-from tarn.domain.lint import LintFinding, Repository
+from tarn.interfaces.lint import LintFinding, Repository
 from tarn.plugins import load as load_plugins
 from tarn.triton import lint
 

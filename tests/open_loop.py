@@ -21,7 +21,7 @@ TIMEOUT_S = 5.0
 
 
 @attrs.frozen
-class Lost:
+class LostRequest:
     """A request without its answer."""
 
     number: int
@@ -31,13 +31,13 @@ class Lost:
 
 
 @attrs.define
-class Report:
+class LoadReport:
     """What became of every request."""
 
     sent: int = 0
     answered: set[int] = attrs.field(factory=set)
     doubled: int = 0
-    lost: list[Lost] = attrs.field(factory=list)
+    lost: list[LostRequest] = attrs.field(factory=list)
     late_s: list[float] = attrs.field(factory=list)
     took_s: list[float] = attrs.field(factory=list)
 
@@ -97,13 +97,13 @@ class Load:
         self._gap_s = 1.0 / rate
         self._numbers = itertools.count()
         self._lock = threading.Lock()
-        self.report = Report()
+        self.report = LoadReport()
         self._began_s = time.monotonic()
         self._threads = [
             threading.Thread(target=self._work, name=f"load-{n}") for n in range(threads)
         ]
 
-    def run(self, meanwhile: Callable[[], None] = lambda: None) -> Report:
+    def run(self, meanwhile: Callable[[], None] = lambda: None) -> LoadReport:
         """Run to the end, with *meanwhile* on the caller's thread."""
         self._began_s = time.monotonic()
         for thread in self._threads:
@@ -153,7 +153,7 @@ class Load:
             report.late_s.append(sent_s - due_s)
             report.took_s.append(time.monotonic() - sent_s)
             if problem:
-                report.lost.append(Lost(number, target, sent_s, problem))
+                report.lost.append(LostRequest(number, target, sent_s, problem))
             elif number in report.answered:
                 report.doubled += 1
             else:
@@ -169,7 +169,7 @@ def _ask(client: triton.InferenceServerClient, model: str, number: int) -> int:
     return int(result.as_numpy("OUT")[0])
 
 
-def by_target(report: Report) -> Mapping[str, int]:
+def by_target(report: LoadReport) -> Mapping[str, int]:
     """Count the lost by where they were sent."""
     counts: dict[str, int] = {}
     for lost in report.lost:

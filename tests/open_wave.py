@@ -14,7 +14,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any, Self
 
 from open_loop import Fleet
-from proxied_load import MODEL, TIMEOUT_S, Tally, inputs, wrong
+from proxied_load import MODEL, TIMEOUT_S, LoadTally, inputs, wrong
 from tritonclient import http as triton
 from tritonclient.http import aio
 
@@ -60,7 +60,7 @@ class Readers:
         return await self._clients[target].infer(*given, **named)
 
 
-class Wave(Tally):
+class Wave(LoadTally):
     """So many requests a second, sent when they are due, whatever became of those before.
 
     Args:

@@ -139,7 +139,7 @@ def _shared_library() -> Iterator[Path]:
 
 
 def _loosen(home: Path, where: bytes) -> None:
-    """Let programs look for the interpreter's library beside themselves, not where it was built."""
+    """Let programs look for Python's library next to themselves, not where it was built."""
     before, after = where + b"\0", b"$ORIGIN/../lib\0"
     if len(after) > len(before):  # a prefix as short as /usr: the linker needs no path for it
         return

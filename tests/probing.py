@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-from yarn_stage import YarnHouse, context
+from servers.yarn import YarnHouse, context
 
 from tarn.config import load
 from tarn_plugins.runtime.yarn import tarn_doctor_probes

@@ -12,7 +12,7 @@ from typing import Any, Self
 
 import attrs
 import numpy as np
-from open_loop import Lost, Report
+from open_loop import LoadReport, LostRequest
 from tritonclient import grpc as triton_grpc
 from tritonclient import http as triton
 
@@ -28,7 +28,7 @@ def inputs(module: Any, number: int) -> list[Any]:
 
 
 @attrs.frozen
-class Missed:
+class MissedRequest:
     """A request without its answer."""
 
     number: int
@@ -37,14 +37,14 @@ class Missed:
     why: str
 
 
-class Tally:
+class LoadTally:
     """What became of each request of a load; any thread."""
 
     def __init__(self, address: str) -> None:
         self._address = address
         self._changed = threading.Condition()
-        self.report = Report()
-        self.missed: list[Missed] = []
+        self.report = LoadReport()
+        self.missed: list[MissedRequest] = []
 
     def pass_(self, count: int, within_s: float = 60.0) -> None:
         """Wait until *count* more were answered."""
@@ -61,8 +61,8 @@ class Tally:
             report.late_s.append(sent_s - due_s)
             report.took_s.append(time.monotonic() - sent_s)
             if problem:
-                report.lost.append(Lost(number, self._address, sent_s, problem))
-                self.missed.append(Missed(number, time.time(), problem))
+                report.lost.append(LostRequest(number, self._address, sent_s, problem))
+                self.missed.append(MissedRequest(number, time.time(), problem))
             elif number in report.answered:
                 report.doubled += 1
             else:
@@ -76,7 +76,7 @@ def wrong(result: Any, number: int) -> str:
     return "" if got == (number, str(number)) else f"answered {got}"
 
 
-class HttpLoad(Tally):
+class HttpLoad(LoadTally):
     """So many requests a second, sent when they are due, whatever became of those before.
 
     Args:
@@ -135,7 +135,7 @@ class HttpLoad(Tally):
 
 
 @attrs.frozen
-class Broken:
+class BrokenStream:
     """A stream that ended before it was ended."""
 
     ended: float
@@ -146,12 +146,12 @@ class Broken:
 
 
 @attrs.define
-class Told:
+class StreamOutcome:
     """What became of the messages of all streams."""
 
     sent: int = 0
     answered: list[int] = attrs.field(factory=list)
-    broken: list[Broken] = attrs.field(factory=list)
+    broken: list[BrokenStream] = attrs.field(factory=list)
     wrong: list[str] = attrs.field(factory=list)
 
 
@@ -171,7 +171,7 @@ class GrpcStream:
         self._lock = threading.Lock()
         self._open: list[int] = []
         self._broke: queue.SimpleQueue[str] = queue.SimpleQueue()
-        self.told = Told()
+        self.told = StreamOutcome()
         self._thread = threading.Thread(target=self._run, name="grpc-stream")
 
     def __enter__(self) -> Self:
@@ -224,7 +224,7 @@ class GrpcStream:
         while not self._broke.empty():
             self._broke.get()
         if why or left:
-            self.told.broken.append(Broken(time.time(), why, left))
+            self.told.broken.append(BrokenStream(time.time(), why, left))
 
     def _hear(self, result: Any, error: Exception | None) -> None:
         """Take an answer, on the stream's own thread."""

@@ -46,7 +46,7 @@ class Found(FakeRuntime):
 
 
 @attrs.frozen
-class Stage:
+class FoundRuntime:
     """A plugin: the runtime ``found``."""
 
     runtime: Found
@@ -67,7 +67,7 @@ def silent_master(directory: Path) -> Iterator[str]:
         lost = [Endpoint(f"{NOWHERE}{n}", 8000, 8001, 8002) for n in range(1, UNREACHABLE // 2 + 1)]
         runtime = Found((good.endpoint, hung.endpoint, *full, *lost))
         brought(directory, _spec(), API_TOKEN)
-        stack.enter_context(at_work(directory, Stage(runtime), runtime))
+        stack.enter_context(at_work(directory, FoundRuntime(runtime), runtime))
         yield runtime.api_url
 
 

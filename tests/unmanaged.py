@@ -1,7 +1,7 @@
 """Applications of the test process itself: masters that no NodeManager started.
 
 Each has its own user's context, so that one JVM can be many masters at once. It must have been
-started: `java_stage.java`.
+started: `servers.yarn.java`.
 """
 
 import secrets
@@ -13,10 +13,12 @@ from typing import Any, Self
 import jpype
 
 from tarn.java import load
-from tarn_plugins.runtime.yarn.hadoop.configuration import configuration
-from tarn_plugins.runtime.yarn.hadoop.handles import Handles
-from tarn_plugins.runtime.yarn.hadoop.node_managers import HadoopNodeManagers
-from tarn_plugins.runtime.yarn.hadoop.resource_manager import HadoopResourceManager
+from tarn_plugins.runtime.yarn.hadoop import configuration
+from tarn_plugins.runtime.yarn.hadoop.clients import (
+    HadoopNodeManagers,
+    HadoopResourceManager,
+    Handles,
+)
 from tarn_plugins.runtime.yarn.messages import (
     AllocatedContainer,
     AllocateResponse,

@@ -1,4 +1,4 @@
-"""A fresh virtual environment with example 02 installed in it, beside this very TARN. Offline."""
+"""A fresh virtual environment with an example installed in it, and this very TARN. Offline."""
 
 import subprocess
 import sys
@@ -6,12 +6,13 @@ import sysconfig
 import venv
 from pathlib import Path
 
-__all__ = ["EXAMPLE", "workshop"]
+__all__ = ["DISCOVERY_EXAMPLE", "EXAMPLE", "workshop"]
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "02_custom_policy"
+DISCOVERY_EXAMPLE = EXAMPLE.parent / "04_discovery"
 
 
-def workshop(folder: Path) -> str:
+def workshop(folder: Path, example: Path = EXAMPLE) -> str:
     """Return the Python of the new environment; building uses the hatchling of this one."""
     venv.create(folder, with_pip=True, symlinks=True)
     python = str(folder / "bin" / "python")
@@ -23,7 +24,7 @@ def workshop(folder: Path) -> str:
     (site / "beside.pth").write_text("\n".join(lines) + "\n")
     quiet = ["-q", "--disable-pip-version-check", "--no-deps", "--no-build-isolation"]
     installed = subprocess.run(
-        [python, "-m", "pip", "install", *quiet, "--no-index", str(EXAMPLE)],
+        [python, "-m", "pip", "install", *quiet, "--no-index", str(example)],
         check=False, capture_output=True, text=True, timeout=100,
     )  # fmt: skip
     assert installed.returncode == 0, installed.stderr

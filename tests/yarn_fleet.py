@@ -1,6 +1,5 @@
 """One fleet on a real YARN, seen from outside: the command line, the RM's REST, HDFS, processes."""
 
-import json
 import signal
 import threading
 import time
@@ -9,43 +8,22 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
-import attrs
 import numpy as np
 from house import ids, kill, until
+from servers.yarn import ContainerProcess, contained
 from tritonclient import http as triton
 
 from tarn.follow import MasterApi
-from tarn.process_table import environment_of
 
 SETTLED_WITHIN_S = 120.0
-LOOK_S = 0.3
-"""Each look is a `tarn status` of its own; who waits leaves the cores to what is waited for."""
+LOOK_S = 0.1
+"""Who waits leaves the cores to what is waited for."""
 
 
-@attrs.frozen
-class Process:
-    """A process of one container."""
-
-    pid: int
-    container_id: str
-    argv: tuple[str, ...]
-
-
-def processes(application_id: str) -> Iterator[Process]:
+def processes(application_id: str) -> Iterator[ContainerProcess]:
     """Yield every process that carries a container of this application in its environment."""
     of = application_id.removeprefix("application_")
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit():
-            continue
-        try:
-            environ = environment_of(int(entry.name))
-            argv = (entry / "cmdline").read_bytes().split(b"\0")
-        except OSError:
-            continue
-        found = next((e[13:].decode() for e in environ if e.startswith(b"CONTAINER_ID=")), "")
-        if f"_{of}_" in found and argv[0]:
-            words = tuple(word.decode(errors="replace") for word in argv if word)
-            yield Process(int(entry.name), found, words)
+    return (one for one in contained() if f"_{of}_" in one.container_id and one.argv)
 
 
 class Fleet:
@@ -93,11 +71,8 @@ class Fleet:
 
     def answered(self) -> dict[str, Any] | None:
         """Return the status, or None while no master answers."""
-        done = self.house.tarn("status", "-c", self.name, "-o", "json")
-        if done.returncode != 0:
-            return None
-        status = json.loads(done.stdout)
-        return status if "instances" in status else None
+        found: dict[str, Any] | None = self.house.answered(self.name)
+        return found
 
     @property
     def application_id(self) -> str:
@@ -161,7 +136,7 @@ class Fleet:
             client.close()
 
 
-class Steady:
+class SteadyLoad:
     """Asks every given instance again and again; counts what was not answered."""
 
     def __init__(self, fleet: Fleet, instances: list[dict[str, Any]], gap_s: float = 0.05) -> None:
@@ -194,11 +169,11 @@ class Steady:
 
 
 @contextmanager
-def steady(fleet: Fleet, status: dict[str, Any]) -> Iterator[Steady]:
+def steady(fleet: Fleet, status: dict[str, Any]) -> Iterator[SteadyLoad]:
     """Ask all ready instances of *status* meanwhile; not one request may fail."""
     ready = [i for i in status["instances"] if i["state"] == "ready"]
     began_s = time.monotonic()
-    with Steady(fleet, ready) as load:
+    with SteadyLoad(fleet, ready) as load:
         yield load
     assert not load.failed, load.failed[:5]
     assert load.answered >= len(ready), f"{load.answered} in {time.monotonic() - began_s:.1f} s"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from bench.discovery_rounds import Crowd, cpu_percent, crowd, latencies_s
 from bench.row import Row
-from discovery_house import staged
+from proxied_fleet import proxied_fleet
 from proxied_load import HttpLoad
 
 ROUNDS = 5
@@ -23,7 +23,7 @@ def fleet_rows() -> list[Row]:
     in_s, out_s, cpu = [], [], []
     direct: list[Sequence[float]] = []
     through: list[Sequence[float]] = []
-    with tempfile.TemporaryDirectory() as folder, staged(Path(folder), "bench") as stage:
+    with tempfile.TemporaryDirectory() as folder, proxied_fleet(Path(folder), "bench") as stage:
         for number in range(ROUNDS):
             stage.two_left()
             ways = [(direct, next(iter(stage.fleet.ready()))), (through, stage.door.address)]

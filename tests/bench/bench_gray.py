@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from bench.row import Row
-from gray_fleet import Seen, staged
+from gray_fleet import FaultOutcome, staged
 
 ROUNDS = 5
 AIMS_S = {"killed": 2.0, "exits": 2.0, "raises": 2.0, "hangs": 12.0, "stopped": 12.0}
@@ -23,7 +23,7 @@ ENVOY = "five bad answers in a row alone"
 
 def one_of_three() -> list[Row]:
     """Strike one of three instances, with each fault in turn, under two loads."""
-    seen: dict[str, list[Seen]] = {how: [] for how in AIMS_S}
+    seen: dict[str, list[FaultOutcome]] = {how: [] for how in AIMS_S}
     for _ in range(ROUNDS):
         for how, found in seen.items():
             with tempfile.TemporaryDirectory() as folder, staged(Path(folder), {}) as gray:
@@ -31,8 +31,8 @@ def one_of_three() -> list[Row]:
     return [row for how, found in seen.items() for row in _rows(how, found)]
 
 
-def _rows(how: str, found: list[Seen]) -> list[Row]:
-    def median(read: Callable[[Seen], float | None]) -> float:
+def _rows(how: str, found: list[FaultOutcome]) -> list[Row]:
+    def median(read: Callable[[FaultOutcome], float | None]) -> float:
         return statistics.median(read(one) or 0.0 for one in found)
 
     outs = [one.envoy.out_s for one in found if one.envoy is not None]

@@ -14,7 +14,7 @@ import attrs
 from bench.row import Row
 from fake_master import TOKEN, FakeMaster, instance, reading, snapshot
 
-from tarn.control.metrics import render_metrics
+from tarn.read.metrics import render_metrics
 
 ROUNDS = 5
 INSTANCES = 100

@@ -11,10 +11,10 @@ import attrs
 from bench.bench_http import BusyControl, percentiles, rounds
 from bench.row import Row
 from fake_master import FakeMaster, instance, snapshot
-from ranger_stage import PolicyServer, item, opened, policy
+from servers.ranger import PolicyServer, item, opened, policy
 
 from tarn.domain import Principal
-from tarn.http.authorizer_pool import AuthorizerPool
+from tarn.http.blocking_pool import AuthorizerPool
 from tarn.java import leave
 from tarn_plugins.authorizer.ranger.authorizer import RangerAuthorizer
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from bench.row import Row
-from discovery_house import soon
 from house import until
 from open_wave import Wave
+from proxied_fleet import soon
 from scaling.load_step import answer, grown, shrunk, stepped
 from scaling.scene import Scene, fakes, real, up
 

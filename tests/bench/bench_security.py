@@ -9,7 +9,7 @@ from bench.row import Row
 from fake_master import FakeAuthorizer, FakeMaster, instance, snapshot
 
 from tarn.domain import Principal, Verdict
-from tarn.http.authorizer_pool import AuthorizerPool
+from tarn.http.blocking_pool import AuthorizerPool
 
 POLICIES = 1000
 RATE = 300

@@ -1,4 +1,4 @@
-"""What `import tarn` and `tarn --help` cost, beside what Python itself costs."""
+"""What `import tarn` and `tarn --help` cost, compared with Python itself."""
 
 import json
 import statistics
@@ -9,7 +9,7 @@ import time
 from bench.row import Row
 
 ROUNDS = 9
-HEAVY = ("asyncio", "attrs", "cattrs", "click", "httpx", "pluggy", "starlette", "yaml")
+HEAVY = ("asyncio", "attrs", "click", "httpx", "pluggy", "starlette", "yaml")
 
 
 def import_and_help() -> list[Row]:

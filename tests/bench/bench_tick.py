@@ -54,7 +54,7 @@ def decide_10000() -> list[Row]:
         Row("decision for 10,000 instances, every busy value changed", _ms(busy), "ms", 100.0),
         Row("decision for 10,000 instances, nothing changed", _ms(calm), "ms", 100.0),
         Row("decision for 10,000 instances that launches 500 more", _ms(grown), "ms", 100.0),
-        Row("the signals of 10,000 instances, every value read anew", _ms(looks), "ms", 100.0),
+        Row("the signals of 10,000 instances, every value read again", _ms(looks), "ms", 100.0),
     ]
 
 

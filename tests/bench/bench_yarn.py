@@ -1,4 +1,4 @@
-"""How fast a fleet on a real YARN comes up and mends itself, beside a bare tritonserver."""
+"""How fast a fleet on a real YARN comes up and repairs itself, and a bare tritonserver starts."""
 
 import statistics
 import tempfile
@@ -16,7 +16,7 @@ from bench.yarn_rounds import (
     submitted,
     triton_killed,
 )
-from yarn_stage import Hadoop, YarnHouse, session_sandbox
+from servers.yarn import Hadoop, YarnHouse, session_sandbox
 
 ROUNDS = 5
 AGE_S = 600.0

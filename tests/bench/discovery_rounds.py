@@ -10,11 +10,11 @@ from typing import ClassVar
 
 import attrs
 import psutil
-from discovery_door import Door, Tap
-from discovery_house import Agent
 from fake_master import TOKEN, FakeMaster, instance, snapshot
 from house import House, until
+from proxied_fleet import FleetAgent
 from proxied_load import HttpLoad
+from servers.haproxy import RenderedHaproxy, SocketTap
 
 from tarn.domain import Limits
 from tarn.testing.fake_fleet import FakeFleet
@@ -40,12 +40,12 @@ class Crowd:
 
     COUNT: ClassVar[int] = 1000
 
-    door: Door
-    tap: Tap
-    agent: Agent
+    door: RenderedHaproxy
+    tap: SocketTap
+    agent: FleetAgent
 
     def fill(self) -> Filled:
-        """Start HAProxy anew, and wait until it has all."""
+        """Start HAProxy again, and wait until it has all."""
         self.door.stop()
         before = len(self.tap.heard)
         began_s = time.monotonic()
@@ -71,10 +71,10 @@ def crowd(root: Path) -> Iterator[Crowd]:
     with FakeFleet(Crowd.COUNT) as fakes:
         fleet = tuple(instance(n, endpoint=e) for n, e in enumerate(fakes.endpoints, start=1))
         picture = snapshot(*fleet, limits=Limits(1, Crowd.COUNT))
-        with FakeMaster(picture) as master, Door(root, grpc=False) as door:
+        with FakeMaster(picture) as master, RenderedHaproxy(root, grpc=False) as door:
             where = ("--url", master.url, "--token-file", str(token))
-            with Tap(door.socket) as tap:
-                with Agent(house, door, "llama", *where, by=tap.socket) as agent:
+            with SocketTap(door.socket) as tap:
+                with FleetAgent(house, door, "llama", *where, by=tap.socket) as agent:
                     until(lambda: len(door.servers()) == Crowd.COUNT, WITHIN_S, "every server")
                     yield Crowd(door, tap, agent)
 

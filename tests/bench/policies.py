@@ -25,7 +25,9 @@ import attrs
 from tarn.domain import ClusterSpec
 from tarn.domain.spec import ModelsSpec, ReplicasSpec, ScalingSpec
 from tarn.plugins import Plugins, load
-from tarn.simulator import FAMILIES, Trace, WorldModel, enter, generated, simulate
+from tarn_plugins.cli.simulate.model import WorldModel
+from tarn_plugins.cli.simulate.replay import enter, simulate
+from tarn_plugins.cli.simulate.trace import FAMILIES, Trace, generated
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "policies.md"
 BEGIN, END = "<!-- table: begin -->", "<!-- table: end -->"
@@ -40,7 +42,7 @@ GRID: Mapping[str, tuple[Mapping[str, object], ...]] = {
         for up in (0.3, 0.4, 0.5, 0.6, 0.8, 0.9)
     ),
 }
-"""Beside its default, what each rival is tried with."""
+"""Besides its default, what each rival is tried with."""
 SAME_COST = 1.02
 TIED, TIED_S = 1.05, 0.001
 AIM = 0.8

@@ -14,15 +14,15 @@ import attrs
 import psutil
 from asking import ask, free_ports
 from house import MODELS, kill, until
-from yarn_fleet import Fleet, Steady
-from yarn_stage import Hadoop, YarnHouse
+from servers.yarn import Hadoop, YarnHouse
+from yarn_fleet import Fleet, SteadyLoad
 
 from tarn import config
 from tarn.errors import TarnError
 from tarn.follow import MasterApi
 from tarn.triton import binary
 from tarn.triton.start import words
-from tarn_plugins.runtime.yarn.master.records import record_of
+from tarn_plugins.runtime.yarn.master.recovery import record_of
 
 __all__ = [
     "Phases",
@@ -194,7 +194,7 @@ def master_killed(cluster: Watched) -> tuple[Phases, int]:
         newer = present is not None and present["epoch"] != status["epoch"]
         return newer and _ready(present) == serving
 
-    with Steady(cluster.fleet, status["instances"]) as load:
+    with SteadyLoad(cluster.fleet, status["instances"]) as load:
         until(lambda: load.answered or load.failed, WITHIN_S, "a first answer")
         pid = cluster.fleet.master()
         killed = time.time()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import attrs
 
-from tarn.config import commandline, compat
+from tarn.config import compat
 from tarn.errors import ConfigError, ConfigErrors
 
 __all__ = ["COMING", "Golden", "goldens", "printed"]
@@ -52,7 +52,7 @@ def goldens() -> Iterator[Golden]:
 def printed(command: str) -> tuple[bool, str]:
     """Return whether it is refused, and the YAML or the errors."""
     try:
-        return False, compat.translate(commandline.split(command), COMING)
+        return False, compat.translate(compat.split_command(command), COMING)
     except ConfigErrors as error:
         return True, "".join(f"{one.code} {one}\n" for one in error.errors)
     except ConfigError as error:

@@ -10,8 +10,8 @@ from compat.golden import FOLDER, Golden, goldens, printed
 
 from tarn import config
 from tarn.cli.verbs import root
-from tarn.cluster.difference import flat
-from tarn.config import commandline
+from tarn.cluster.start.launch import flat
+from tarn.config import compat
 from tarn.config.aliases import ALIASES
 from tarn.errors import ConfigError
 
@@ -53,7 +53,7 @@ def test_what_is_printed_loads_and_says_no_more_than_it_shows(
 def test_the_options_of_tarn_up_mean_the_same(golden: Golden, tmp_path: Path) -> None:
     """Whether a site takes the YAML or gives its old options to `tarn up`, the spec is one."""
     (tmp_path / "tarn.yaml").write_text(golden.expected, "utf-8")
-    theirs = commandline.read(commandline.split(golden.command))
+    theirs = compat.read_command(compat.split_command(golden.command))
     given = {
         k: v for k, v in theirs.options.items() if k != "otel-endpoint" and not _placeholder(v)
     }
@@ -96,7 +96,7 @@ def test_every_option_is_read_by_both_of_its_names(alias: config.Alias) -> None:
     if not alias.is_flag:
         ways.append([f"--{alias.long}=7"])
     for words in ways:
-        assert commandline.read(words).options == {alias.long: value}
+        assert compat.read_command(words).options == {alias.long: value}
 
 
 def test_half_of_a_token_that_stands_alone_is_not_shown() -> None:
@@ -121,19 +121,19 @@ def test_nothing_in_a_command_is_executed(tmp_path: Path) -> None:
 
 def test_a_negative_number_is_a_value_and_not_an_option() -> None:
     """So the message is about the value."""
-    assert commandline.read(["--scale-down", "-0.5"]).options == {"scale-down": "-0.5"}
+    assert compat.read_command(["--scale-down", "-0.5"]).options == {"scale-down": "-0.5"}
 
 
 def test_what_stands_behind_two_dashes_is_no_option() -> None:
     """As in any command."""
-    assert commandline.read(["-p", "1", "--", "-p", "2"]).options == {"port": "1"}
+    assert compat.read_command(["-p", "1", "--", "-p", "2"]).options == {"port": "1"}
 
 
 @pytest.mark.parametrize("words", [["--port", "--image", "x"], ["-p", "-i", "x"], ["--port"]])
 def test_an_option_is_not_taken_for_a_value(words: list[str]) -> None:
     """The error names the option that lacks one."""
     with pytest.raises(ConfigError, match="--port: needs a value"):
-        commandline.read(words)
+        compat.read_command(words)
 
 
 def test_the_verb_takes_one_text_or_the_words() -> None:

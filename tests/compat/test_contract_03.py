@@ -1,7 +1,7 @@
 """3: the Java TARN asked YARN for more than it wanted, and kept what came too much."""
 
 from fake_yarn import FakeYarn
-from yarn_desk import Master
+from hand_driven_yarn import HandDrivenMaster
 
 from tarn.domain import Running
 from tarn.testing.fakes import FakeClock
@@ -13,7 +13,7 @@ def test_what_is_asked_is_what_lacks_at_all_times() -> None:
     """A YARN that answers after five ticks is asked once; growth and decline are differences."""
     yarn = FakeYarn(8)
     yarn.hold_grants = True
-    master = Master(yarn, FakeClock())
+    master = HandDrivenMaster(yarn, FakeClock())
     for wanted, stop in (((A, B, C), ()), ((A, B, C, D), ()), ((A, B, C), (D,))):
         master.want(*wanted, stop=stop)
         for _ in range(5):
@@ -31,7 +31,7 @@ def test_what_is_asked_is_what_lacks_at_all_times() -> None:
 def test_three_surplus_containers_are_three_releases() -> None:
     """Nothing is started in them."""
     yarn = FakeYarn(8)
-    master = Master(yarn, FakeClock())
+    master = HandDrivenMaster(yarn, FakeClock())
     master.want(A, B, C)
     master.step()
     held = {fact.container_id for fact in master.facts() if isinstance(fact, Running)}

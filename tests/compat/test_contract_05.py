@@ -22,6 +22,7 @@ from tarn.domain.tick import Observation, tick
 from tarn.interfaces import ScalingPolicy
 from tarn.triton.activity import Activity, observe
 from tarn.triton.metrics import parse
+from tarn.triton.model_counters import rows
 from tarn_plugins.scaling import target, threshold
 from tarn_plugins.scaling.target import TargetPolicy
 from tarn_plugins.scaling.threshold import ThresholdPolicy
@@ -77,7 +78,8 @@ def test_an_idle_cpu_fleet_shrinks_when_its_counters_stood_still_for_five_minute
     signals, activity = Signals(), None
     for second in range(FOR_S):
         now_s = 1000.0 + second
-        activity = observe(activity, parse(TEXT), now_s)
+        seen = parse(TEXT)
+        activity = observe(activity, seen, rows(seen), now_s)
         readings = {i.id: reading(i.id, activity, now_s) for i in instances}
         signals = signals.looked(fleet.instances, readings, now_s, oldest_s=7.0)
         wish = policy.wanted(fleet_view(fleet, RULES, signals, now_s))

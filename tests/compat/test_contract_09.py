@@ -1,7 +1,7 @@
 """9: the Java TARN counted containers that never started: neither replaced nor given back."""
 
 from fake_yarn import FakeYarn
-from yarn_desk import Master
+from hand_driven_yarn import HandDrivenMaster
 
 from tarn.domain import Ended
 from tarn.testing.fakes import FakeClock
@@ -13,7 +13,7 @@ def test_a_container_that_does_not_start_goes_back_and_is_told() -> None:
     """The core asks for another one, under a number of its own."""
     yarn = FakeYarn(3)
     yarn.odds = {"start failed": 1.0}
-    master = Master(yarn, FakeClock())
+    master = HandDrivenMaster(yarn, FakeClock())
     master.want(A)
     master.step()
     (tried,) = yarn.containers
@@ -32,7 +32,7 @@ def test_a_container_that_does_not_start_goes_back_and_is_told() -> None:
 def test_files_that_cannot_be_brought_are_an_end_like_any_other() -> None:
     """The node says so later, by the container's exit code."""
     yarn = FakeYarn(3)
-    master = Master(yarn, FakeClock())
+    master = HandDrivenMaster(yarn, FakeClock())
     master.want(A)
     master.step()
     (container,) = yarn.containers

@@ -18,6 +18,7 @@ def test_five_fast_exits_wait_longer_each_and_then_the_cluster_has_failed() -> N
         for _ in range(160):
             now = desk.tick(0.25)
             asked_s.setdefault(len(desk.runtime.world.launched), desk.clock.now_s() - began_s)
+    asked_s.pop(0, None)  # the first tick may end before the runtime has heard of its wish
     assert sorted(asked_s) == [1, 2, 3, 4, 5]
     gaps_s = [asked_s[n + 1] - asked_s[n] for n in range(1, 5)]
     assert [round(gap_s) for gap_s in gaps_s] == [1, 2, 4, 8]

@@ -2,7 +2,7 @@
 
 from fake_master import instance, reading, snapshot
 
-from tarn.control.metrics import render_metrics
+from tarn.read.metrics import render_metrics
 
 
 def test_the_queue_of_a_dead_instance_is_not_counted() -> None:

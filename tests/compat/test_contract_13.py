@@ -2,7 +2,7 @@
 
 import pytest
 from fake_yarn import FakeYarn
-from yarn_desk import Master
+from hand_driven_yarn import HandDrivenMaster
 
 from tarn.domain import Pending
 from tarn.errors import Superseded
@@ -15,7 +15,7 @@ def test_a_rejected_ask_is_told_and_asked_again() -> None:
     """At once in words; again within seconds, and then it is met."""
     yarn = FakeYarn(3)
     yarn.rejecting = {1: "COULD_NOT_PLACE_ON_NODE"}
-    master = Master(yarn, FakeClock())
+    master = HandDrivenMaster(yarn, FakeClock())
     master.want(A)
     master.step()
     fact = master.fact(A)
@@ -30,7 +30,7 @@ def test_a_rejected_ask_is_told_and_asked_again() -> None:
 def test_a_yarn_without_constraints_is_served_without_them() -> None:
     """No two on a node, none asked twice; what does not fit waits in words."""
     yarn = FakeYarn(3, plain=True)
-    master = Master(yarn, FakeClock())
+    master = HandDrivenMaster(yarn, FakeClock())
     master.want(A, B, C, D)
     for _ in range(40):
         master.step()
@@ -46,8 +46,8 @@ def test_a_yarn_without_constraints_is_served_without_them() -> None:
 def test_a_master_that_was_replaced_does_nothing_more() -> None:
     """Its door says so for good, and whoever asks anything of it hears it."""
     yarn = FakeYarn(1)
-    old = Master(yarn, FakeClock())
-    Master(yarn, FakeClock())
+    old = HandDrivenMaster(yarn, FakeClock())
+    HandDrivenMaster(yarn, FakeClock())
     old.step()
     assert old.superseded
     with pytest.raises(Superseded):

@@ -6,8 +6,8 @@ import httpx
 from fake_master import FakeAuthorizer, FakeMaster
 
 from tarn.domain import Readiness
-from tarn.http.authorizer_pool import DirectAuthorizer
-from tarn.http.route_permissions import ACTIONS, OPEN, SELF
+from tarn.http.admission import ACTIONS, OPEN, SELF
+from tarn.http.blocking_pool import DirectAuthorizer
 
 
 def test_a_request_at_the_very_start_is_never_let_in() -> None:

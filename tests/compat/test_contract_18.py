@@ -1,7 +1,7 @@
 """18: the Java TARN lost what YARN told of a container before its own start had returned."""
 
 from fake_yarn import FakeYarn
-from yarn_desk import Master
+from hand_driven_yarn import HandDrivenMaster
 
 from tarn.domain import Ended, Running
 from tarn.testing.fakes import FakeClock
@@ -9,7 +9,7 @@ from tarn_plugins.runtime.yarn.master.slots import Start
 from tarn_plugins.runtime.yarn.messages import AllocateResponse, Completed, Exchange
 
 
-def granted(master: Master) -> Start:
+def granted(master: HandDrivenMaster) -> Start:
     """Bring one instance to where its node is being told to start it."""
     master.want("fleet-0001")
     said = master.ledger.say(1.0)
@@ -21,7 +21,7 @@ def granted(master: Master) -> Start:
 
 def test_a_start_told_twice_is_one_instance() -> None:
     """It is known from its grant on; the word of its start changes one thing once."""
-    master = Master(FakeYarn(3), FakeClock())
+    master = HandDrivenMaster(FakeYarn(3), FakeClock())
     one = granted(master).grant.container_id
     for at_s in (1.1, 1.2):
         master.ledger.started(one, at_s)
@@ -33,7 +33,7 @@ def test_a_start_told_twice_is_one_instance() -> None:
 
 def test_an_end_inside_the_start_is_an_end() -> None:
     """The start that returns afterwards brings nothing back."""
-    master = Master(FakeYarn(3), FakeClock())
+    master = HandDrivenMaster(FakeYarn(3), FakeClock())
     one = granted(master).grant.container_id
     over = AllocateResponse(completed=(Completed(one, 1, "it crashed"),), nodes=3)
     master.ledger.heard(Exchange(), over, 1.1, 1.1)

@@ -1,18 +1,18 @@
 """21: the Java TARN gave host names to HAProxy, which takes addresses only."""
 
 import pytest
-from haproxy_stage import HAProxyStage
 from haproxy_tritons import member, view
+from servers.haproxy import ThreeBackendHaproxy
 
 from tarn.clock import SystemClock
 from tarn_plugins.discovery.haproxy.servers import HAProxyServers
-from tarn_plugins.discovery.haproxy.target import HaproxyTarget
+from tarn_plugins.discovery.haproxy.settings import HaproxyTarget
 
 pytestmark = pytest.mark.discovery
 
 
 def test_an_instance_with_a_host_name_gets_a_placeholder_by_its_address(
-    haproxy: HAProxyStage,
+    haproxy: ThreeBackendHaproxy,
 ) -> None:
     """One that has none leaves its placeholder in maintenance, and the word says why."""
     target = HaproxyTarget(haproxy.socket, backend="slots_backend", slots="triton-")

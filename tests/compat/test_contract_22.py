@@ -1,18 +1,18 @@
 """22: the Java TARN's updater took an empty list for an error, and asked YARN in a hot loop."""
 
 import pytest
-from haproxy_stage import HAProxyStage
 from haproxy_tritons import member, view
+from servers.haproxy import ThreeBackendHaproxy
 
 from tarn.clock import SystemClock
 from tarn.testing.wait import until
 from tarn_plugins.discovery.haproxy.servers import HAProxyServers
-from tarn_plugins.discovery.haproxy.target import HaproxyTarget
+from tarn_plugins.discovery.haproxy.settings import HaproxyTarget
 
 pytestmark = pytest.mark.discovery
 
 
-def test_no_instances_means_no_servers_within_a_second(haproxy: HAProxyStage) -> None:
+def test_no_instances_means_no_servers_within_a_second(haproxy: ThreeBackendHaproxy) -> None:
     """Every placeholder is in maintenance; nobody is asked for anything, and nothing repeats."""
     target = HaproxyTarget(haproxy.socket, backend="slots_backend", slots="triton-")
     engine = HAProxyServers(target, SystemClock())

@@ -1,17 +1,19 @@
 """23: placeholders declared `disabled` looked wrong to the Java TARN's updater for ever."""
 
 import pytest
-from haproxy_stage import HAProxyStage
 from haproxy_tritons import member, view
+from servers.haproxy import ThreeBackendHaproxy
 
 from tarn.clock import SystemClock
 from tarn_plugins.discovery.haproxy.servers import HAProxyServers
-from tarn_plugins.discovery.haproxy.target import HaproxyTarget
+from tarn_plugins.discovery.haproxy.settings import HaproxyTarget
 
 pytestmark = pytest.mark.discovery
 
 
-def test_placeholders_that_are_as_they_should_be_are_told_nothing(haproxy: HAProxyStage) -> None:
+def test_placeholders_that_are_as_they_should_be_are_told_nothing(
+    haproxy: ThreeBackendHaproxy,
+) -> None:
     """Their administrative state is 4 and not 0 once they serve: that is as it should be."""
     target = HaproxyTarget(haproxy.socket, backend="slots_backend", slots="triton-")
     engine = HAProxyServers(target, SystemClock())

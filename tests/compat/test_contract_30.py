@@ -3,18 +3,18 @@
 import threading
 
 import pytest
-from haproxy_stage import HAProxyStage
 from haproxy_tritons import Triton, view
+from servers.haproxy import ThreeBackendHaproxy
 
 from tarn.clock import SystemClock
 from tarn.testing.wait import until
 from tarn_plugins.discovery.haproxy.servers import HAProxyServers
-from tarn_plugins.discovery.haproxy.target import HaproxyTarget
+from tarn_plugins.discovery.haproxy.settings import HaproxyTarget
 
 pytestmark = pytest.mark.discovery
 
 
-def test_a_drain_under_load_costs_no_request(haproxy: HAProxyStage) -> None:
+def test_a_drain_under_load_costs_no_request(haproxy: ThreeBackendHaproxy) -> None:
     """Some 50 requests a second; a server that was acknowledged as out is closed at once."""
     tritons = [Triton(1), Triton(2)]
     engine = HAProxyServers(HaproxyTarget(haproxy.socket, fleet="fleet"), SystemClock())

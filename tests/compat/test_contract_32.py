@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 from kazoo.exceptions import NoAuthError
-from zookeeper_house import masters, names, view
-from zookeeper_stage import Ensemble, client, watched
+from servers.zookeeper import Ensemble, client, watched
+from zookeeper_masters import masters, names, view
 
 from tarn.testing.wait import until
 

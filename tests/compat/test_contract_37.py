@@ -3,8 +3,8 @@
 import asyncio
 
 from tarn.domain import ANONYMOUS, Principal
-from tarn.http.identity import OWNER, Authenticator
-from tarn.http.request_info import RequestInfo
+from tarn.http.authenticator import OWNER, Authenticator
+from tarn.http.request import RequestInfo
 
 CLAIM = ((b"x-forwarded-user", b"ceo"), (b"x-tarn-user", b"root"))
 

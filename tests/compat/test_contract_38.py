@@ -8,7 +8,7 @@ import pytest
 from fake_master import FakeAuthorizer, FakeMaster
 
 from tarn.domain import Principal, Readiness, Verdict
-from tarn.http.authorizer_pool import AuthorizerPool
+from tarn.http.blocking_pool import AuthorizerPool
 
 
 @attrs.define

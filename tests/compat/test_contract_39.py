@@ -18,7 +18,7 @@ TOKEN = "sesame-open-0123456789"
 SHOWN = """
 import sys
 from pathlib import Path
-from tarn.cli.argv import hide
+from tarn.cli import hide
 assert hide(sys.argv[1:])
 print(Path("/proc/self/cmdline").read_text())
 """

@@ -10,8 +10,7 @@ from tarn.domain import Endpoint, Launch, Secret
 from tarn.domain.spec import InstanceSpec, ModelsSpec, TritonSpec
 from tarn_plugins.runtime.yarn import Docker
 from tarn_plugins.runtime.yarn.launch.instance import program
-from tarn_plugins.runtime.yarn.launch.launch_file import encode
-from tarn_plugins.runtime.yarn.launch.run_script import COMMAND, LAUNCH, RUN, SCRIPT
+from tarn_plugins.runtime.yarn.launch.launch_file import COMMAND, LAUNCH, RUN, SCRIPT, encode
 from tarn_plugins.runtime.yarn.messages import ContainerRecord
 
 NAME = "HUGGING_FACE_HUB_TOKEN"

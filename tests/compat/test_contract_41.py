@@ -3,7 +3,7 @@
 import httpx
 from fake_master import FakeMaster, instance, snapshot
 
-from tarn.domain import PauseScaling
+from tarn.domain import Issue, PauseScaling
 
 SCRIPT = "<script>alert(1)</script>"
 
@@ -11,7 +11,7 @@ SCRIPT = "<script>alert(1)</script>"
 def test_what_anybody_sends_is_shown_as_text_or_not_at_all() -> None:
     """Headers are kept nowhere; a reason is text on the page, which may run nothing anyway."""
     sent = {"X-Forwarded-User": SCRIPT, "X-TARN-User": SCRIPT, "User-Agent": SCRIPT}
-    odd = snapshot(instance(1, reason=SCRIPT), reason=SCRIPT, warnings=(SCRIPT,))
+    odd = snapshot(instance(1, reason=SCRIPT), reason=SCRIPT, issues=(Issue("llama", SCRIPT),))
     with (
         FakeMaster(odd, api_token=None) as master,
         httpx.Client(base_url=master.url, headers=sent, trust_env=False) as web,

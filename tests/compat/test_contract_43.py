@@ -3,7 +3,8 @@
 import httpx
 from fake_master import FakeMaster
 
-from tarn.http.identity import KnownProxy, Proofs, network
+from tarn.http.authenticator import KnownProxy, Proofs
+from tarn.tls.contexts import network
 
 PROXY = KnownProxy("lb1", network("10.0.0.5"), "token", b"the-token-of-lb1", users=frozenset({"*"}))
 CLAIMS = {

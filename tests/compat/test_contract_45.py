@@ -6,8 +6,8 @@ import pytest
 from tarn.domain.spec import ModelsSpec
 from tarn.testing.context import cluster_spec
 from tarn_plugins.runtime.yarn import Docker
-from tarn_plugins.runtime.yarn.client.container_checks import findings
-from tarn_plugins.runtime.yarn.client.overview import YarnOverview
+from tarn_plugins.runtime.yarn.client.checks import container_findings
+from tarn_plugins.runtime.yarn.survey import YarnOverview
 
 TAKEN = [
     "hdfs:///models", "hdfs://nn:8020/models", "viewfs://c/models", "webhdfs://nn/models",
@@ -25,6 +25,6 @@ REFUSED = [
 def test_a_repository_is_taken_or_refused_before_anything_starts(path: str) -> None:
     """What could be read in two ways is none; every file system that Hadoop knows is one."""
     spec = attrs.evolve(cluster_spec(), models=ModelsSpec(path))
-    found = [each for each in findings(spec, Docker(), YarnOverview()) if each.fatal]
+    found = [each for each in container_findings(spec, Docker(), YarnOverview()) if each.fatal]
     assert bool(found) == (path in REFUSED)
     assert all(each.where == "models.repository" for each in found)

@@ -6,19 +6,19 @@ from collections import Counter
 from collections.abc import Iterator
 
 import pytest
-from haproxy_stage import HAProxyStage
 from haproxy_tritons import Triton, served_by, view
+from servers.haproxy import ThreeBackendHaproxy
 
 from tarn.clock import SystemClock
 from tarn.testing.wait import until
 from tarn_plugins.discovery.haproxy.servers import HAProxyServers
-from tarn_plugins.discovery.haproxy.target import HaproxyTarget
+from tarn_plugins.discovery.haproxy.settings import HaproxyTarget
 
 pytestmark = pytest.mark.discovery
 
 
 @pytest.fixture
-def three(haproxy: HAProxyStage) -> Iterator[list[Triton]]:
+def three(haproxy: ThreeBackendHaproxy) -> Iterator[list[Triton]]:
     tritons = [Triton(number) for number in (1, 2, 3)]
     engine = HAProxyServers(HaproxyTarget(haproxy.socket, fleet="fleet"), SystemClock())
     engine.sync(view(1, *(one.member for one in tritons)))
@@ -29,7 +29,7 @@ def three(haproxy: HAProxyStage) -> Iterator[list[Triton]]:
         one.close()
 
 
-def test_thirty_at_once_are_shared(haproxy: HAProxyStage, three: list[Triton]) -> None:
+def test_thirty_at_once_are_shared(haproxy: ThreeBackendHaproxy, three: list[Triton]) -> None:
     """Ten each, two more or less."""
     answers: list[bytes] = []
 
@@ -50,7 +50,7 @@ def test_thirty_at_once_are_shared(haproxy: HAProxyStage, three: list[Triton]) -
 
 
 def test_one_connection_of_a_client_is_shared_too(
-    haproxy: HAProxyStage, three: list[Triton]
+    haproxy: ThreeBackendHaproxy, three: list[Triton]
 ) -> None:
     """Each request goes its own way: keep-alive binds a client to the load balancer only."""
     shares: Counter[bytes] = Counter()

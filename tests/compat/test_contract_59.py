@@ -3,7 +3,7 @@
 from fake_master import instance, reading, snapshot
 from prometheus_client.parser import text_string_to_metric_families
 
-from tarn.control.metrics import render_metrics
+from tarn.read.metrics import render_metrics
 
 
 def test_the_text_of_three_instances_is_read_back_whole() -> None:

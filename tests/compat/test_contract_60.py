@@ -6,8 +6,8 @@ import time
 from fake_master import instance, snapshot
 
 from tarn.clock import SystemClock
-from tarn.control.metrics import render_metrics
 from tarn.control.scrape import ProbeTarget, Scraper
+from tarn.read.metrics import render_metrics
 from tarn.testing.fake_triton import FakeTriton
 
 

@@ -4,8 +4,8 @@ import re
 
 from fake_master import EPOCH, instance, reading, snapshot
 
-from tarn.control.metrics import render_metrics
 from tarn.domain.fleet import Fleet
+from tarn.read.metrics import render_metrics
 
 
 def test_a_counter_never_falls_over_a_thousand_events() -> None:

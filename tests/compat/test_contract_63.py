@@ -7,6 +7,8 @@ from urllib.parse import urlsplit
 import pytest
 from fake_master import TOKEN, FakeMaster, instance, snapshot
 
+from tarn.domain import Issue
+
 NAMES = ("été", "模型")
 
 
@@ -14,7 +16,10 @@ NAMES = ("été", "模型")
 def test_the_length_is_that_of_the_bytes(path: str) -> None:
     """With names from outside ASCII, as models and people have them."""
     models = tuple((name, "READY", "") for name in NAMES)
-    fleet = snapshot(instance(1, models=models, node="knoten-ü"), warnings=NAMES)
+    fleet = snapshot(
+        instance(1, models=models, node="knoten-ü"),
+        issues=tuple(Issue("llama", name) for name in NAMES),
+    )
     with FakeMaster(fleet, config={"models": {"serve": NAMES}}) as master:
         connection = http.client.HTTPConnection(urlsplit(master.url).netloc, timeout=5)
         connection.request("GET", path, headers={"X-TARN-Token": TOKEN.decode()})

@@ -7,7 +7,7 @@ from compat.golden import FOLDER, MEANS
 from unit.tarn_plugins.scaling.views import view
 
 from tarn import config, plugins
-from tarn.config import commandline
+from tarn.config import compat
 from tarn.domain import Unknown
 from tarn.errors import ConfigErrors
 from tarn.testing.context import master_context
@@ -18,7 +18,7 @@ SILENT = Unknown("no nv_gpu_utilization")
 def given() -> dict[str, Any]:
     """Return the options of the README's long example, as its own parser read them."""
     command = (FOLDER / "guide-everything.txt").read_text("utf-8").partition(MEANS)[0]
-    return dict(commandline.read(commandline.split(command)).options)
+    return dict(compat.read_command(compat.split_command(command)).options)
 
 
 def test_everything_that_it_asks_for_is_of_this_version() -> None:

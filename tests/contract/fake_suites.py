@@ -8,8 +8,8 @@ from tarn.interfaces import Clock, Discovery, Runtime, SecretStore, Uploader, Us
 from tarn.testing import contracts, fakes
 
 __all__ = [
+    "FakeAffinitySuite",
     "FakeAuthorizerSuite",
-    "FakeCeilingSourceSuite",
     "FakeClockSuite",
     "FakeDeployerSuite",
     "FakeDiscoverySuite",
@@ -134,6 +134,14 @@ class FakeDiscoverySuite(contracts.DiscoveryContract):
         discovery.broken = "the outside world is down"
 
 
+class FakeAffinitySuite(contracts.AffinityContract):
+    kind = fakes.FakeAffinity
+    answers_within_s = _ANSWER_S
+
+    def setup_method(self) -> None:
+        self.factory = fakes.fake_affinity_factory(self.kind)
+
+
 class FakeAuthorizerSuite(contracts.AuthorizerContract):
     kind = fakes.FakeAuthorizer
     answer_within_s = _ANSWER_S
@@ -183,19 +191,3 @@ class FakeSignalSuite(contracts.SignalContract):
 
     def setup_method(self) -> None:
         self.factory = fakes.fake_signal_factory(self.kind)
-
-
-class FakeCeilingSourceSuite(contracts.CeilingSourceContract):
-    kind = fakes.FakeCeilingSource
-    answer_within_s = _ANSWER_S
-    within_s = _QUICK_S
-
-    def setup_method(self) -> None:
-        self.farm = fakes.FakeFarm()
-        self.factory = fakes.fake_ceiling_source_factory(self.farm, self.kind)
-
-    def grant(self, replicas: int) -> None:
-        self.farm.granted = replicas
-
-    def go_away(self) -> None:
-        self.farm.away = "the farm does not answer"

@@ -61,7 +61,7 @@ def test_a_policy_that_raises_or_babbles_keeps_the_size_and_everybody_is_told(
     cure = begin(house, manner)
     assert said in until(lambda: warned(house), 20, "the warning")
     assert house.status("w")["desired"] == 1
-    assert f"! {NO_ANSWER}" in house.tarn("status", "-c", "w").stdout
+    assert f"! TARN-1012 {NO_ANSWER}" in house.tarn("status", "-c", "w").stdout
     lines = health(house).splitlines()
     assert lines[0] == "OK"
     assert f"{NO_ANSWER}" in "\n".join(lines[1:])

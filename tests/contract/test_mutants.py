@@ -10,9 +10,9 @@ from contract import fake_suites
 from contract.inprocess import broken_promises, promises
 
 SUITES = {
+    "affinity": fake_suites.FakeAffinitySuite,
     "authorizer": fake_suites.FakeAuthorizerSuite,
     "uploader": fake_suites.FakeUploaderSuite,
-    "ceiling_source": fake_suites.FakeCeilingSourceSuite,
     "clock": fake_suites.FakeClockSuite,
     "deployer": fake_suites.FakeDeployerSuite,
     "discovery": fake_suites.FakeDiscoverySuite,

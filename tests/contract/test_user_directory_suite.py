@@ -7,7 +7,7 @@ from pathlib import Path
 
 from contract.fake_suites import FakeUserDirectorySuite
 
-from tarn.http.identity.local_names import LocalNames
+from tarn.http.users import LocalNames
 from tarn.interfaces import UserDirectory
 from tarn.testing.contracts import UserDirectoryContract
 

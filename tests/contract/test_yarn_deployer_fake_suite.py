@@ -26,9 +26,8 @@ from tarn_plugins.runtime.yarn.client.reports import (
     alive,
     newest,
 )
-from tarn_plugins.runtime.yarn.doctor.survey import Survey
-from tarn_plugins.runtime.yarn.layout import Layout
-from tarn_plugins.runtime.yarn.staging import Staging
+from tarn_plugins.runtime.yarn.staging import Layout, Staging
+from tarn_plugins.runtime.yarn.survey import Survey
 
 DIED = "AM Container for x exited with  exitCode: 1\nLast 4096 bytes of master.stderr :\nwhy\n"
 
@@ -52,8 +51,7 @@ class YarnInMemory:
     def survey(self, **_: Any) -> Any:
         return attrs.asdict(Survey())
 
-    def submit(self, order: dict[str, Any], files: dict[str, str], **_: Any) -> Any:
-        name = order["name"]
+    def submit(self, name: str, files: dict[str, str], **_: Any) -> Any:
         with self._lock:
             self._count += 1
             id_ = f"application_1_{self._count:04}"

@@ -1,4 +1,4 @@
-"""``tarn lb haproxy`` beside a real HAProxy, with a real local cluster of fake Tritons."""
+"""``tarn lb haproxy`` next to a real HAProxy, with a real local cluster of fake Tritons."""
 
 import threading
 import time
@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from agent_stage import Proxy, Wire, agent, argv_of, fake_tritons
 from asking import ask
 from house import House, clear, kill, until
+from servers.haproxy import OneBackendHaproxy, SocketTap
+from servers.lb_agent import agent, argv_of, fake_tritons
 
 from tarn.follow import MasterApi
 
@@ -33,14 +34,14 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
 
 
 @pytest.fixture
-def proxy(tmp_path) -> Iterator[Proxy]:
-    with Proxy(tmp_path) as one:
+def proxy(tmp_path) -> Iterator[OneBackendHaproxy]:
+    with OneBackendHaproxy(tmp_path) as one:
         yield one
 
 
 @pytest.fixture
-def wire(proxy) -> Iterator[Wire]:
-    with Wire(proxy.socket, proxy.socket.with_name("wire.sock")) as one:
+def wire(proxy) -> Iterator[SocketTap]:
+    with SocketTap(proxy.socket) as one:
         yield one
 
 
@@ -94,11 +95,11 @@ def test_follows_a_cluster_by_its_name_within_a_second(house, proxy, api):
 def test_a_killed_agent_comes_back_and_changes_nothing(house, proxy, wire, api):
     """Zero write commands: what HAProxy shows is what should be."""
     shown = scaled(api, 2)
-    words = ("-c", NAME, "--socket", str(wire.path), "--name", "lb2")
+    words = ("-c", NAME, "--socket", str(wire.socket), "--name", "lb2")
     with agent(house, *words) as one:
         until(lambda: proxy.servers() == shown, 20)
         one.heard("acknowledged")
-        assert wire.writes()
+        assert wire.writes
         kill(one.process.pid)
         one.process.wait(10)
     assert proxy.servers() == shown
@@ -106,16 +107,16 @@ def test_a_killed_agent_comes_back_and_changes_nothing(house, proxy, wire, api):
     with agent(house, *words) as one:
         one.heard("2 servers, acknowledged")
         threading.Event().wait(2.5)
-        assert wire.commands()
-        assert wire.writes() == []
+        assert wire.heard
+        assert wire.writes == []
         assert one.end() == 0
-    assert wire.writes() == []
+    assert wire.writes == []
 
 
 def test_a_killed_master_is_followed_by_the_next_and_no_server_changes(house, proxy, wire, api):
-    """The keeper starts another one; the agent finds it, and gives its word to it."""
+    """The keeper starts another one; the agent finds it, and acknowledges to it."""
     shown = scaled(api, 2)
-    with agent(house, "-c", NAME, "--socket", str(wire.path), "--name", "lb3") as one:
+    with agent(house, "-c", NAME, "--socket", str(wire.socket), "--name", "lb3") as one:
         until(lambda: proxy.servers() == shown, 20)
         one.heard("acknowledged")
         wire.forget()
@@ -135,7 +136,7 @@ def test_a_killed_master_is_followed_by_the_next_and_no_server_changes(house, pr
             until(lambda: acknowledged(second, "lb3"), 20, "the agent's word")
             assert all(servers == shown for servers in [*seen, proxy.servers()])
             # only who is at work is noted
-            assert [w for w in wire.writes() if "tarn_epoch" not in w] == []
+            assert [w for w in wire.writes if "tarn_epoch" not in w] == []
             shown = scaled(second, 3)
             until(lambda: proxy.servers() == shown, 10)
         assert one.end() == 0
@@ -185,7 +186,7 @@ def test_the_script_of_the_java_tarn_runs_the_agent(house, tmp_path, api):
     good = (house.directory(NAME) / "api_token").read_text().strip()
     script = Path(__file__).parents[2] / "scripts" / "update_haproxy.sh"
     path = f"{Path(house.python).parent}:{house.environ['PATH']}"
-    with Proxy(tmp_path, slots=4) as proxy:
+    with OneBackendHaproxy(tmp_path, slots=4) as proxy:
         words = (str(proxy.socket), good)
         with agent(house, *words, program=script, TARN_CLUSTER=NAME, PATH=path) as one:
             one.heard("2 servers, acknowledged")

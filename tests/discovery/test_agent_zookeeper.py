@@ -1,8 +1,9 @@
-"""``tarn lb haproxy`` that finds its master through a real ZooKeeper, with no cluster beside it."""
+"""``tarn lb haproxy`` that finds its master through a real ZooKeeper, without a cluster there."""
 
 import pytest
-from agent_stage import Proxy, agent, fake_tritons
 from house import House, house, kill, until
+from servers.haproxy import OneBackendHaproxy
+from servers.lb_agent import agent, fake_tritons
 
 __all__ = ["house"]
 
@@ -22,7 +23,7 @@ def test_a_master_is_found_through_zookeeper_and_the_next_one_too(
     there.mkdir()
     elsewhere = House(there)
     token = (house.directory(NAME) / "api_token").read_text().strip()
-    with Proxy(there) as proxy:
+    with OneBackendHaproxy(there) as proxy:
         words = ["--zookeeper", zookeeper.address, "--zookeeper-path", PATH, "--name", "lb7"]
         words += ["--socket", str(proxy.socket)]
         with agent(elsewhere, *words, TARN_TOKEN=token) as one:

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from agent_stage import AgentProcess, Proxy, agent
-from authz_stage import GATE, TOKEN, Door
-from haproxy_stage import HAPROXY
 from house import House, clear, kill, until
+from servers.guarded_haproxy import GATE, TOKEN, GuardedHaproxy
+from servers.haproxy import HAPROXY, OneBackendHaproxy
+from servers.lb_agent import AgentProcess, agent
 
 pytestmark = [
     pytest.mark.discovery,
@@ -39,19 +39,19 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
         clear(one)
 
 
-def _door(root: Path, token: str = TOKEN) -> Door:
+def _door(root: Path, token: str = TOKEN) -> GuardedHaproxy:
     """Return a HAProxy that knows no master, and no server."""
-    door = Door(root, None, 0, {"grace_s": 0}, cluster=NAME)
+    door = GuardedHaproxy(root, None, 0, {"grace_s": 0}, cluster=NAME)
     door.environ["TARN_PROXY_TOKEN"] = token
     return door
 
 
-def _agent(house: House, door: Door) -> AgentProcess:
+def _agent(house: House, door: GuardedHaproxy) -> AgentProcess:
     words = door.settings.agent.split()[3:]
     return agent(house, *words, "--name", "lb1")
 
 
-def _uses_triton(door: Door) -> None:
+def _uses_triton(door: GuardedHaproxy) -> None:
     """Infer, and look at what Triton itself would show and do to whoever reaches it."""
     tensor = {"name": "IN", "shape": [2], "datatype": "FP32", "data": [7, 8]}
     body = json.dumps({"inputs": [tensor]}).encode()
@@ -80,9 +80,9 @@ def test_questions_go_to_the_present_master(house: House, tmp_path: Path) -> Non
             kill(before["pid"])
             until(lambda: house.ref(NAME)["epoch"] != before["epoch"], 30, "the next master")
             until(lambda: door.knox("/v2/models/next").status != 503, 20, "its first answer")
-            door.say("set server tarn_master/master addr 127.0.0.9 port 9")
+            door.command("set server tarn_master/master addr 127.0.0.9 port 9")
             until(lambda: door.knox("/v2/models/moved").status != 503, 10, "asked where it is")
-            door.end()
+            door.stop()
             door.start()
             until(lambda: door.knox("/v2/models/echo").status == 200, 20, "asked again")
             assert "Traceback" not in one.said()
@@ -98,15 +98,15 @@ def test_a_proxy_that_the_master_does_not_know_lets_nobody_pass(
         assert door.knox("/v2/models/echo").status == 503
 
 
-def _asks(door: Door) -> bool:
+def _asks(door: GuardedHaproxy) -> bool:
     assert door.knox("/v2/models/echo").status == 503
     return False
 
 
 def test_a_file_that_asks_nobody_is_told_at_the_start(house: House, tmp_path: Path) -> None:
-    """Rather than a door that stays closed without a word."""
+    """Rather than a door that stays closed and says nothing."""
     with (
-        Proxy(tmp_path) as proxy,
+        OneBackendHaproxy(tmp_path) as proxy,
         agent(house, "-c", NAME, "--socket", str(proxy.socket), "--authz") as one,
     ):
         assert one.process.wait(30) == 2

@@ -13,8 +13,9 @@ from pathlib import Path
 import attrs
 import grpc
 import pytest
-from authz_stage import TOKEN, Door, Master, Triton
-from haproxy_stage import HAPROXY, free_port
+from servers.guarded_haproxy import TOKEN, AuthorizingMaster, GuardedHaproxy, RecordingTriton
+from servers.haproxy import HAPROXY
+from servers.process import free_port
 
 pytestmark = [
     pytest.mark.discovery,
@@ -69,9 +70,9 @@ class Stand:
     """All of it."""
 
     papers: Papers
-    master: Master
-    triton: Triton
-    door: Door
+    master: AuthorizingMaster
+    triton: RecordingTriton
+    door: GuardedHaproxy
     called: list[tuple[str, dict[str, str]]]
     clients: list[http.client.HTTPSConnection] = attrs.field(factory=list)
 
@@ -119,10 +120,10 @@ def stand(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stand]:
     server.start()
     more = {"client_ca": str(papers.ca), "grpc_all_models": True}
     whole = {"certificate": str(root / "lb-both.pem"), "grpc_port": free_port()}
-    with Master() as master, Triton() as triton:
-        with Door(root, master, triton.port, more, **whole) as door:
-            door.say(f"add server triton_grpc_backend/g 127.0.0.1:{port} proto h2")
-            door.say("set server triton_grpc_backend/g state ready")
+    with AuthorizingMaster() as master, RecordingTriton() as triton:
+        with GuardedHaproxy(root, master, triton.port, more, **whole) as door:
+            door.command(f"add server triton_grpc_backend/g 127.0.0.1:{port} proto h2")
+            door.command("set server triton_grpc_backend/g state ready")
             yield Stand(papers, master, triton, door, called)
         server.stop(0).wait(10)
 
@@ -192,7 +193,7 @@ def test_over_http_2_a_path_is_the_same(fresh: Stand) -> None:
 
 
 def test_a_call_of_grpc_needs_a_right_to_all_models(fresh: Stand) -> None:
-    """Whatever model its message names, and however often: the question is about '*'."""
+    """Any model that its message names, and however often: the question is about '*'."""
     fresh.master.rights = lambda asked: asked[2] == "*"
     assert fresh.call("ModelInfer", "alice") == "OK"
     assert fresh.master.asked == [("alice", "infer", "*")]
@@ -254,6 +255,9 @@ def test_a_master_that_speaks_https_is_asked_where_its_certificate_is_proven(
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(papers.root / "lb.pem", papers.root / "lb.key")
     more = {"master_ca": str(papers.root / f"{trusted}.pem")}
-    with Master(context) as master, Door(tmp_path, master, stand.triton.port, more) as door:
+    with (
+        AuthorizingMaster(context) as master,
+        GuardedHaproxy(tmp_path, master, stand.triton.port, more) as door,
+    ):
         assert door.knox("/v2/models/secret").status == status
         assert master.tokens == ({TOKEN} if status == 200 else set())

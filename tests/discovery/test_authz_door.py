@@ -9,8 +9,17 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from authz_stage import GATE, TOKEN, Door, Master, Triton, standing
-from haproxy_stage import HAPROXY
+from servers.guarded_haproxy import (
+    GATE,
+    TOKEN,
+    Answer,
+    AuthorizingMaster,
+    GuardedHaproxy,
+    RecordingTriton,
+    guarded,
+)
+from servers.haproxy import HAPROXY
+from servers.keyed_haproxy import sequence_body
 
 from tarn.testing.wait import until
 from tarn_plugins.discovery.haproxy.configuration import render
@@ -19,13 +28,13 @@ pytestmark = [
     pytest.mark.discovery,
     pytest.mark.skipif(HAPROXY is None, reason="no haproxy on this machine"),
 ]
-Stand = tuple[Master, Triton, Door]
+Stand = tuple[AuthorizingMaster, RecordingTriton, GuardedHaproxy]
 PAUSE = threading.Event()
 
 
 @pytest.fixture(scope="module")
 def stand(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stand]:
-    with standing(tmp_path_factory.mktemp("authz"), grace_s=0) as three:
+    with guarded(tmp_path_factory.mktemp("authz"), grace_s=0) as three:
         yield three
 
 
@@ -225,7 +234,7 @@ def test_the_gate_may_stand_beside_one_of_the_clients(fresh: Stand) -> None:
 
 
 def test_the_master_hears_the_proxys_token_and_nothing_of_the_client(fresh: Stand) -> None:
-    """Each question is made anew; the token stands in no file."""
+    """Each question is made again; the token stands in no file."""
     master, _, door = fresh
     door.knox("/v2/models/token", X_Tarn_Token="mine", X_Tarn_User="root")
     assert master.asked == [("alice", "metadata", "token")]
@@ -235,11 +244,38 @@ def test_the_master_hears_the_proxys_token_and_nothing_of_the_client(fresh: Stan
         assert GATE not in file.read_text()
 
 
+def test_a_sequence_is_kept_for_who_may_use_its_model_and_read_for_nobody_else(
+    fresh: Stand,
+) -> None:
+    master, triton, door = fresh
+    master.rights = lambda asked: asked[0] == "alice"
+    readable, headers = sequence_body(7, 0, 3)
+
+    def post(user: str, body: bytes, **more: str) -> Answer:
+        lines = [
+            f"POST /v2/models/acc/infer?user.name={user} HTTP/1.1",
+            *("Host: lb", "Connection: close", f"X-Tarn-Gate: {GATE}"),
+            f"Content-Length: {len(body)}",
+            *(f"{name}: {value}" for name, value in more.items()),
+        ]
+        return door.raw("\r\n".join([*lines, "", ""]).encode() + body)
+
+    kept = int(door.statistics("triton_backend_keyed")["t"]["stot"])
+    assert post("alice", readable, **headers).status == 200
+    assert int(door.statistics("triton_backend_keyed")["t"]["stot"]) == kept + 1
+    unreadable = post("alice", b"{")
+    assert unreadable.status == 400
+    assert b"X-Sequence-Id" in unreadable.body
+    for body in (readable, b"{"):
+        assert post("bob", body).status == 403
+    assert triton.paths == ["/v2/models/acc/infer"]
+
+
 def test_without_the_variables_haproxy_does_not_start(stand: Stand, tmp_path: Path) -> None:
     """It says which one is missing: never a HAProxy that lets pass, or believes, everybody."""
     master, triton, _ = stand
     for name in ("TARN_PROXY_TOKEN", "TARN_KNOX_GATE"):
-        door = Door(tmp_path, master, triton.port)
+        door = GuardedHaproxy(tmp_path, master, triton.port)
         door.environ[name] = "short"
         with pytest.raises(AssertionError), door:
             """It has ended."""
@@ -283,7 +319,7 @@ def test_a_broken_master_is_a_no_and_soon(fresh: Stand, mode: str) -> None:
 
 def test_a_master_that_is_gone_is_a_no_at_once(tmp_path: Path) -> None:
     """And one that is back is asked with the first request after a second."""
-    with standing(tmp_path) as (master, _, door):
+    with guarded(tmp_path) as (master, _, door):
         master.stop()
         answer = door.knox("/v2/models/gone")
         assert (answer.status, answer.after_s < 0.9) == (503, True)
@@ -339,7 +375,7 @@ def test_one_user_has_a_bounded_number_of_questions(fresh: Stand) -> None:
 
 def test_a_right_is_asked_about_again_whatever_else_its_user_asks(tmp_path: Path) -> None:
     """Everybody without a proof is one user: inventions of some take no right of the others."""
-    with standing(tmp_path, grace_s=0) as (master, _, door):
+    with guarded(tmp_path, grace_s=0) as (master, _, door):
         assert door.ask("/v2/models/public").status == 200
         PAUSE.wait(5.1)
         master.delay_s = 0.15  # HAProxy waits half a second, also on a busy machine
@@ -368,7 +404,7 @@ def test_answers_are_kept_for_a_few_seconds_and_a_right_outlives_the_master_for_
     tmp_path: Path,
 ) -> None:
     """Allowed 5 s, denied 2 s; with the master gone a right holds for the grace, a no ends it."""
-    with standing(tmp_path, grace_s=7) as (master, _, door):
+    with guarded(tmp_path, grace_s=7) as (master, _, door):
         began_s = time.monotonic()
 
         def at(second: float) -> None:
@@ -401,7 +437,7 @@ def test_answers_are_kept_for_a_few_seconds_and_a_right_outlives_the_master_for_
 def test_a_master_that_is_there_and_says_neither_has_no_grace(tmp_path: Path) -> None:
     """It may have lost the rights' source, or does not believe the proxy: no is the safe word."""
     modes = ("fails", "forbids", "garbage")
-    with standing(tmp_path, grace_s=30) as (master, _, door):
+    with guarded(tmp_path, grace_s=30) as (master, _, door):
         assert [door.knox(f"/v2/models/{mode}").status for mode in modes] == [200] * 3
         PAUSE.wait(5.1)
         for master.mode in modes:
@@ -410,7 +446,7 @@ def test_a_master_that_is_there_and_says_neither_has_no_grace(tmp_path: Path) ->
 
 def test_a_right_outlives_a_master_that_cannot_tell_now(tmp_path: Path) -> None:
     """It just began (503), or the user asked too often (429); then a no counts."""
-    with standing(tmp_path, grace_s=30) as (master, _, door):
+    with guarded(tmp_path, grace_s=30) as (master, _, door):
         assert door.knox("/v2/models/begun").status == 200
         PAUSE.wait(5.1)
         for mode in ("begins", "hurried"):
@@ -450,11 +486,12 @@ def test_the_hop_is_no_way_to_the_master_for_others(fresh: Stand) -> None:
 
 SHAPES = [
     ({"api": True}, {"slots": 3, "log": "syslog"}),
+    ({"api": True}, {"answers": True, "keyed": None}),
     ({"knox": (), "master": "10.0.0.7:40001", "grace_s": 0}, {"stats_port": 8404}),
     ({"knox": ("10.0.0.0/8", "::1"), "client_ca": "CRT"}, {"certificate": "CRT"}),
     (
         {"client_ca": "CRT", "grpc_all_models": True, "master_ca": "CRT"},
-        {"certificate": "CRT", "grpc_port": 8081, "slots": 1},
+        {"certificate": "CRT", "grpc_port": 8081, "slots": 1, "answers": True},
     ),
 ]
 
@@ -474,7 +511,7 @@ def test_haproxy_takes_every_shape_without_a_warning(
         {key: str(pem) if value == "CRT" else value for key, value in one.items()}
         for one in (more, plain)
     )
-    door = Door(tmp_path, None, 0, more, **plain)
+    door = GuardedHaproxy(tmp_path, None, 0, more, **plain)
     door.file.write_text(render(door.settings))
     done = subprocess.run(
         [str(HAPROXY), "-c", "-f", str(door.file)],

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import attrs
 import pytest
-from authz_stage import TOKEN, Door, Triton
-from haproxy_stage import HAPROXY
 from master_in_thread import at_work, brought
-from security.matrix_master import API_TOKEN, Stage
+from security.matrix_master import API_TOKEN, PlayedPlugins
+from servers.guarded_haproxy import TOKEN, GuardedHaproxy, RecordingTriton
+from servers.haproxy import HAPROXY
 
 from tarn.domain import Choice
 from tarn.domain.spec import TrustedProxy
@@ -19,6 +19,7 @@ from tarn.testing.wait import until
 
 pytestmark = [
     pytest.mark.discovery,
+    pytest.mark.timed,
     pytest.mark.skipif(HAPROXY is None, reason="no haproxy on this machine"),
 ]
 LIMIT = 20
@@ -26,7 +27,7 @@ FLOOD = 400
 
 
 @pytest.fixture
-def door(tmp_path: Path) -> Iterator[Door]:
+def door(tmp_path: Path) -> Iterator[GuardedHaproxy]:
     """Run a master that lets alice use ``echo``, and a HAProxy that asks it without any grace."""
     spec = cluster_spec()
     lb = TrustedProxy("lb1", "127.0.0.1", "token", token="env:LB")
@@ -43,15 +44,17 @@ def door(tmp_path: Path) -> Iterator[Door]:
     directory.mkdir()
     brought(directory, spec, API_TOKEN)
     (directory / "proxy_tokens.json").write_text(json.dumps({"lb1": TOKEN}))
-    stage = Stage()
-    with at_work(directory, stage, stage.runtime), Triton() as triton:
+    stage = PlayedPlugins()
+    with at_work(directory, stage, stage.runtime), RecordingTriton() as triton:
         port = int(stage.runtime.api_url.rpartition(":")[2])
         more = {"grace_s": 0, "master": f"127.0.0.1:{port}"}
-        with Door(tmp_path, None, triton.port, more) as one:
+        with GuardedHaproxy(tmp_path, None, triton.port, more) as one:
             yield one
 
 
-def test_a_flood_of_invented_models_takes_nothing_from_who_has_a_right(door: Door) -> None:
+def test_a_flood_of_invented_models_takes_nothing_from_who_has_a_right(
+    door: GuardedHaproxy,
+) -> None:
     """What the master refuses is told as 503, never as a no; alice is served meanwhile."""
     with ThreadPoolExecutor(12) as pool:
         flood = [pool.submit(door.ask, f"/v2/models/invented{n}") for n in range(FLOOD)]

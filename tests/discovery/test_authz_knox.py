@@ -5,7 +5,7 @@ import ssl
 from base64 import b64encode
 
 import pytest
-from knox_stage import ALICE, BOB
+from servers.knox import ALICE, BOB
 
 pytestmark = pytest.mark.discovery
 

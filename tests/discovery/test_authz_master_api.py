@@ -3,25 +3,25 @@
 from collections.abc import Iterator
 
 import pytest
-from authz_stage import GATE, TOKEN, Door, Triton
-from haproxy_stage import HAPROXY
+from servers.guarded_haproxy import GATE, TOKEN, GuardedHaproxy, RecordingTriton
+from servers.haproxy import HAPROXY
 
 pytestmark = [
     pytest.mark.discovery,
     pytest.mark.skipif(HAPROXY is None, reason="no haproxy on this machine"),
 ]
-Pair = tuple[Triton, Door]
+Pair = tuple[RecordingTriton, GuardedHaproxy]
 
 
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     """Return what is asked instead of a master, and its door."""
-    with Triton() as heard:
+    with RecordingTriton() as heard:
         root = tmp_path_factory.mktemp("api")
-        with Door(root, None, 0, {"api": True}) as door:
+        with GuardedHaproxy(root, None, 0, {"api": True}) as door:
             server = "tarn_master_api/master"
-            door.say(f"set server {server} addr 127.0.0.1 port {heard.port}")
-            door.say(f"set server {server} state ready")
+            door.command(f"set server {server} addr 127.0.0.1 port {heard.port}")
+            door.command(f"set server {server} state ready")
             yield heard, door
 
 
@@ -81,7 +81,7 @@ def test_nobody_unknown_reaches_it(fresh: Pair, source: str, gate: str) -> None:
     "path", ["/tarn", "/tarn/../v2", "/tarn//api", "/tarn/%61pi", "/Tarn/api", "/tarnapi", "/api"]
 )
 def test_a_path_is_read_as_strictly_as_one_to_a_model(fresh: Pair, path: str) -> None:
-    """Nothing is decoded, and nothing beside the door leads there."""
+    """Nothing is decoded, and nothing else than the door leads there."""
     heard, door = fresh
     assert door.knox(path).status == 403
     assert heard.seen == []
@@ -90,7 +90,7 @@ def test_a_path_is_read_as_strictly_as_one_to_a_model(fresh: Pair, path: str) ->
 def test_without_a_master_it_is_said(pair: Pair) -> None:
     """503, and when to come again."""
     _, door = pair
-    door.say("set server tarn_master_api/master state maint")
+    door.command("set server tarn_master_api/master state maint")
     answer = door.knox("/tarn/api/v1/status")
-    door.say("set server tarn_master_api/master state ready")
+    door.command("set server tarn_master_api/master state ready")
     assert (answer.status, answer.body) == (503, b'{"error":"no master answers"}')

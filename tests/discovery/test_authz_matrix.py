@@ -8,15 +8,15 @@ from pathlib import Path
 import attrs
 import httpx
 import pytest
-from authz_stage import TOKEN
-from knox_stage import ALICE, BOB
 from master_in_thread import at_work, brought
-from security.matrix_master import API_TOKEN, Stage
+from security.matrix_master import API_TOKEN, PlayedPlugins
 from security.truth import table
+from servers.guarded_haproxy import TOKEN
+from servers.knox import ALICE, BOB
 
 from tarn.domain import Choice
 from tarn.domain.spec import TrustedProxy
-from tarn.http.sessions import Sessions
+from tarn.http.issued_tokens import Sessions
 from tarn.testing.context import cluster_spec
 
 pytestmark = pytest.mark.discovery
@@ -40,12 +40,12 @@ def gateway(perimeter, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str
     """Run a master that trusts HAProxy by its token; yield where Knox answers."""
     directory = tmp_path_factory.mktemp("master")
     _files(directory)
-    stage = Stage()
+    stage = PlayedPlugins()
     with at_work(directory, stage, stage.runtime):
         port = httpx.URL(stage.runtime.api_url).port
         for backend in ("tarn_master", "tarn_master_api"):
-            perimeter.manned.say(f"set server {backend}/master addr 127.0.0.1 port {port}")
-            perimeter.manned.say(f"set server {backend}/master state ready")
+            perimeter.manned.command(f"set server {backend}/master addr 127.0.0.1 port {port}")
+            perimeter.manned.command(f"set server {backend}/master state ready")
         yield perimeter.knox.url("manned", "triton")
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from haproxy_stage import HAProxyStage
+from servers.haproxy import ThreeBackendHaproxy
 
 from tarn.clock import SystemClock
 from tarn.domain import DiscoveryView, Endpoint, Epoch
@@ -27,7 +27,7 @@ class TestHAProxyContract(DiscoveryContract):
     factory: Factory[Discovery] = tarn_discoveries()["haproxy"]
 
     @pytest.fixture(autouse=True)
-    def _stage(self, haproxy: HAProxyStage) -> Iterator[None]:
+    def _stage(self, haproxy: ThreeBackendHaproxy) -> Iterator[None]:
         self.stage = haproxy
         self.made: list[HAProxyServers] = []
         self.seen: dict[str, set[Endpoint]] = {}
@@ -65,4 +65,4 @@ class TestHAProxyContract(DiscoveryContract):
         return found
 
     def break_down(self, discovery: Discovery) -> None:
-        self.stage.kill()
+        self.stage.stop()

@@ -3,18 +3,19 @@
 import contextlib
 
 import pytest
-from haproxy_stage import HAProxyStage, free_port
 from haproxy_tritons import Triton, member, served_by, view
+from servers.haproxy import ThreeBackendHaproxy
+from servers.process import free_port
 
 from tarn.clock import SystemClock
 from tarn.testing.wait import until
 from tarn_plugins.discovery.haproxy.servers import HAProxyServers
-from tarn_plugins.discovery.haproxy.target import HaproxyTarget
+from tarn_plugins.discovery.haproxy.settings import HaproxyTarget
 
 pytestmark = pytest.mark.discovery
 
 
-def test_views_that_keep_coming_do_not_keep_one_that_leaves(haproxy: HAProxyStage) -> None:
+def test_views_that_keep_coming_do_not_keep_one_that_leaves(haproxy: ThreeBackendHaproxy) -> None:
     """Two seconds from the first: else a fleet whose new instances fail is never out of the old."""
     engine = HAProxyServers(HaproxyTarget(haproxy.socket, fleet="fleet"), SystemClock())
     revisions = iter(range(2, 1000))

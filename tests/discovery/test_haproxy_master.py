@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from agent_stage import fake_tritons
-from haproxy_stage import HAProxyStage
 from house import House, clear, kill, until
+from servers.haproxy import ThreeBackendHaproxy
+from servers.lb_agent import fake_tritons
 
 pytestmark = [pytest.mark.discovery, pytest.mark.timeout(120)]
 
@@ -24,11 +24,11 @@ def _ports(home: House) -> set[int]:
     return {int(one["http"].rpartition(":")[2]) for one in home.status("echo")["instances"]}
 
 
-def _serving(haproxy: HAProxyStage) -> set[int]:
+def _serving(haproxy: ThreeBackendHaproxy) -> set[int]:
     return {port for _, port in haproxy.serving().values()}
 
 
-def test_a_fleet_is_in_haproxy_from_up_to_down(home: House, haproxy: HAProxyStage) -> None:
+def test_a_fleet_is_in_haproxy_from_up_to_down(home: House, haproxy: ThreeBackendHaproxy) -> None:
     """Scaled, the master killed (-9) and back, HAProxy restarted: always who is ready."""
     options = {"socket": str(haproxy.socket), "grpc_backend": "triton_grpc"}
     spec = home.spec(
@@ -48,7 +48,7 @@ def test_a_fleet_is_in_haproxy_from_up_to_down(home: House, haproxy: HAProxyStag
     until(lambda: _serving(haproxy) == _ports(home), 20, "the same one")
     before = haproxy.serving()
     kill(int(home.ref("echo")["pid"]), signal.SIGKILL)
-    until(lambda: home.tarn("status", "-c", "echo").returncode == 0, 30, "the next master")
+    until(lambda: home.answered("echo"), 30, "the next master")
     assert haproxy.serving() == before
     haproxy.restart()
     until(lambda: haproxy.serving() == before, 10, "the restarted HAProxy filled")

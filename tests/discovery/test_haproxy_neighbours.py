@@ -1,4 +1,4 @@
-"""Who else works on the same HAProxy: an agent before, one beside, another fleet, a person."""
+"""Who else works on the same HAProxy: an earlier agent, a second one, another fleet, a person."""
 
 import contextlib
 import threading
@@ -6,22 +6,23 @@ from collections.abc import Iterator
 
 import attrs
 import pytest
-from haproxy_stage import SLOTS_BACKEND, HAProxyStage, free_port
 from haproxy_tritons import Triton, member, served_by, view
+from servers.haproxy import SLOTS_BACKEND, ThreeBackendHaproxy
+from servers.process import free_port
 
 from tarn.clock import SystemClock
 from tarn.domain import Endpoint, Epoch
 from tarn.errors import DiscoveryError
 from tarn.testing.wait import until
 from tarn_plugins.discovery.haproxy.servers import HAProxyServers
-from tarn_plugins.discovery.haproxy.target import HaproxyTarget
+from tarn_plugins.discovery.haproxy.settings import HaproxyTarget
 
 pytestmark = pytest.mark.discovery
 
 
 @contextlib.contextmanager
 def engine_of(
-    haproxy: HAProxyStage, fleet: str = "fleet", **target: str
+    haproxy: ThreeBackendHaproxy, fleet: str = "fleet", **target: str
 ) -> Iterator[HAProxyServers]:
     engine = HAProxyServers(HaproxyTarget(haproxy.socket, fleet=fleet, **target), SystemClock())
     try:
@@ -36,8 +37,10 @@ def triton() -> Iterator[Triton]:
         yield one
 
 
-def test_an_agent_knows_whose_slots_drain_that_another_has_filled(haproxy: HAProxyStage) -> None:
-    """Else its word names the slot: the master knows no such instance, and ends it at once."""
+def test_an_agent_knows_whose_slots_drain_that_another_has_filled(
+    haproxy: ThreeBackendHaproxy,
+) -> None:
+    """Else it acknowledges the slot: the master knows no such instance, and ends it at once."""
     slots = {"backend": SLOTS_BACKEND, "slots": "triton-"}
     with triton() as one:
         with engine_of(haproxy, **slots) as before:
@@ -56,8 +59,8 @@ def test_an_agent_knows_whose_slots_drain_that_another_has_filled(haproxy: HAPro
     assert word.sessions == (("fleet-0001", 1),)
 
 
-def test_two_agents_on_one_haproxy_are_no_trouble(haproxy: HAProxyStage) -> None:
-    """What one added or took out, while the other was about to, is no error."""
+def test_two_agents_on_one_haproxy_are_no_trouble(haproxy: ThreeBackendHaproxy) -> None:
+    """What one added or took out, while the other was about to, is not an error."""
     views = [
         view(number, *(member(n, 9) for n in range(1, 30) if (n + number) % 3))
         for number in range(20)
@@ -84,9 +87,9 @@ def test_two_agents_on_one_haproxy_are_no_trouble(haproxy: HAProxyStage) -> None
         until(lambda: set(haproxy.servers()) == {m.instance_id for m in views[-1].members}, 5)
 
 
-def test_epochs_of_two_fleets_are_never_compared(haproxy: HAProxyStage) -> None:
+def test_epochs_of_two_fleets_are_never_compared(haproxy: ThreeBackendHaproxy) -> None:
     """Neither where backend and fleet, joined, are the same text."""
-    with haproxy.configuration.open("a") as file:
+    with haproxy.file.open("a") as file:
         file.write("backend triton\n  option httpchk GET /v2/health/ready\n")
     haproxy.restart()
     newer = attrs.evolve(view(1), epoch=Epoch(1_800_000_000_000, 1))
@@ -98,7 +101,9 @@ def test_epochs_of_two_fleets_are_never_compared(haproxy: HAProxyStage) -> None:
         second.sync(view(1))
 
 
-def test_a_server_that_a_person_closed_opens_again_without_a_gap(haproxy: HAProxyStage) -> None:
+def test_a_server_that_a_person_closed_opens_again_without_a_gap(
+    haproxy: ThreeBackendHaproxy,
+) -> None:
     """It works since long: were it declared down, who asks would meet nobody, 503."""
     with triton() as one, engine_of(haproxy) as engine:
         engine.sync(view(1, one.member))
@@ -109,9 +114,9 @@ def test_a_server_that_a_person_closed_opens_again_without_a_gap(haproxy: HAProx
         assert haproxy.servers()["fleet-0001"].works
 
 
-def test_slots_for_grpc_need_no_port_of_a_check(haproxy: HAProxyStage) -> None:
+def test_slots_for_grpc_need_no_port_of_a_check(haproxy: ThreeBackendHaproxy) -> None:
     """They are asked at the instance's port for HTTP, whatever stands in the file."""
-    with haproxy.configuration.open("a") as file:
+    with haproxy.file.open("a") as file:
         file.write(
             "backend grpc_slots\n  option httpchk GET /v2/health/ready\n"
             "  server triton-1 127.0.0.1:1 check inter 100ms proto h2 check-proto h1 disabled\n"

@@ -2,8 +2,6 @@
 
 import contextlib
 import http.client
-import os
-import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -12,8 +10,9 @@ from typing import Any
 
 import attrs
 import pytest
-from haproxy_stage import HAProxyStage, free_port
 from haproxy_tritons import EPOCH, Triton, member, served_by, view
+from servers.haproxy import ThreeBackendHaproxy
+from servers.process import free_port
 
 from tarn.clock import SystemClock
 from tarn.domain import Epoch
@@ -22,7 +21,7 @@ from tarn.testing.wait import until, within
 from tarn_plugins.discovery.haproxy.backends import HaproxyBackends
 from tarn_plugins.discovery.haproxy.host_resolver import HostResolver
 from tarn_plugins.discovery.haproxy.servers import HAProxyServers
-from tarn_plugins.discovery.haproxy.target import HaproxyTarget
+from tarn_plugins.discovery.haproxy.settings import HaproxyTarget
 
 pytestmark = pytest.mark.discovery
 
@@ -39,7 +38,7 @@ Make = Callable[..., HAProxyServers]
 
 
 @pytest.fixture
-def make(haproxy: HAProxyStage) -> Iterator[Make]:
+def make(haproxy: ThreeBackendHaproxy) -> Iterator[Make]:
     """Return how an engine over the test's HAProxy is made; the fixture closes it."""
     made: list[HAProxyServers] = []
 
@@ -56,7 +55,7 @@ def make(haproxy: HAProxyStage) -> Iterator[Make]:
 
 
 def test_a_new_server_gets_its_first_request_within_150_ms(
-    haproxy: HAProxyStage, make: Make, tritons: list[Triton]
+    haproxy: ThreeBackendHaproxy, make: Make, tritons: list[Triton]
 ) -> None:
     """From the view to the first request, median of nine: two steps of 50 ms are enough."""
     engine, took = make(), []
@@ -71,7 +70,7 @@ def test_a_new_server_gets_its_first_request_within_150_ms(
 
 
 def test_a_server_that_was_never_ready_gets_nothing(
-    haproxy: HAProxyStage, make: Make, tritons: list[Triton]
+    haproxy: ThreeBackendHaproxy, make: Make, tritons: list[Triton]
 ) -> None:
     """Under load, neither one that refuses nor one that is not ready gets a single request."""
     engine, stop, answers = make(), threading.Event(), []
@@ -101,7 +100,7 @@ def test_a_server_that_was_never_ready_gets_nothing(
 
 
 def test_nothing_is_written_in_a_steady_state(
-    haproxy: HAProxyStage, make: Make, tritons: list[Triton]
+    haproxy: ThreeBackendHaproxy, make: Make, tritons: list[Triton]
 ) -> None:
     """Ticks without a change give no command; doubled views neither."""
     engine = make(grpc_backend="triton_grpc")
@@ -116,7 +115,7 @@ def test_nothing_is_written_in_a_steady_state(
 
 @pytest.mark.parametrize("how", ["restart", "reload"])
 def test_a_new_haproxy_is_filled_again_at_once(
-    haproxy: HAProxyStage, make: Make, tritons: list[Triton], how: str
+    haproxy: ThreeBackendHaproxy, make: Make, tritons: list[Triton], how: str
 ) -> None:
     """What was told to the old process is told to the new one, without a new view."""
     engine = make(grpc_backend="triton_grpc")
@@ -129,7 +128,7 @@ def test_a_new_haproxy_is_filled_again_at_once(
 
 
 def test_a_haproxy_is_filled_again_after_a_fault_that_nobody_expected(
-    haproxy: HAProxyStage,
+    haproxy: ThreeBackendHaproxy,
     make: Make,
     tritons: list[Triton],
     monkeypatch: pytest.MonkeyPatch,
@@ -155,13 +154,13 @@ def test_a_haproxy_is_filled_again_after_a_fault_that_nobody_expected(
 
 
 def test_a_view_that_came_while_haproxy_was_away_is_applied_when_it_is_back(
-    haproxy: HAProxyStage, make: Make, tritons: list[Triton]
+    haproxy: ThreeBackendHaproxy, make: Make, tritons: list[Triton]
 ) -> None:
     """The error says so, `applied` stays behind, then moves by itself and wakes."""
     woken = threading.Event()
     engine = make(woken.set)
     engine.sync(view(1, tritons[0].member))
-    haproxy.kill()
+    haproxy.stop()
     with pytest.raises(DiscoveryError, match=r"does not answer.*Start HAProxy"):
         engine.sync(view(2, tritons[1].member))
     assert engine.applied().revision == 1
@@ -173,14 +172,14 @@ def test_a_view_that_came_while_haproxy_was_away_is_applied_when_it_is_back(
 
 
 def test_that_haproxy_is_away_is_said_without_a_new_view(
-    haproxy: HAProxyStage, make: Make, tritons: list[Triton]
+    haproxy: ThreeBackendHaproxy, make: Make, tritons: list[Triton]
 ) -> None:
     """Its clients get no answer meanwhile, so nobody may call it in step."""
     woken = threading.Event()
     engine = make(woken.set)
     engine.sync(view(1, tritons[0].member))
     woken.clear()
-    haproxy.kill()
+    haproxy.stop()
     assert woken.wait(5)
     assert engine.applied().revision == 1
     assert "Start HAProxy" in engine.applied().error
@@ -188,21 +187,18 @@ def test_that_haproxy_is_away_is_said_without_a_new_view(
     until(lambda: engine.applied().error == "", 5)
 
 
-def test_a_silent_haproxy_is_given_up_in_time(haproxy: HAProxyStage, make: Make) -> None:
+def test_a_silent_haproxy_is_given_up_in_time(haproxy: ThreeBackendHaproxy, make: Make) -> None:
     """A stopped process takes connections and says nothing: two seconds, then an error."""
     engine = make()
     engine.sync(view(1))
-    os.kill(haproxy._process.pid, signal.SIGSTOP)
-    try:
+    with haproxy.stopped():
         with pytest.raises(DiscoveryError, match=r"silent for 2 s|does not answer"):
             within(8, lambda: engine.sync(view(2)))
         within(3, lambda: engine.close(withdraw=True), "close")
-    finally:
-        os.kill(haproxy._process.pid, signal.SIGCONT)
 
 
 def test_an_open_request_ends_well_and_then_its_server_is_deleted(
-    haproxy: HAProxyStage, make: Make, tritons: list[Triton]
+    haproxy: ThreeBackendHaproxy, make: Make, tritons: list[Triton]
 ) -> None:
     """Drained: nothing new, the open request counted until its end; wakes when it is zero."""
     woken, answers = threading.Event(), []
@@ -227,7 +223,7 @@ def test_an_open_request_ends_well_and_then_its_server_is_deleted(
 
 
 def test_closing_with_withdraw_lets_an_open_request_end(
-    haproxy: HAProxyStage, make: Make, tritons: list[Triton]
+    haproxy: ThreeBackendHaproxy, make: Make, tritons: list[Triton]
 ) -> None:
     """Back within a second, its thread has ended, and what is open stays in drain."""
     engine, answers = make(), []
@@ -251,7 +247,7 @@ def test_closing_with_withdraw_lets_an_open_request_end(
 
 
 def test_a_new_server_that_never_works_keeps_the_old_one_for_two_seconds(
-    haproxy: HAProxyStage, make: Make, tritons: list[Triton]
+    haproxy: ThreeBackendHaproxy, make: Make, tritons: list[Triton]
 ) -> None:
     """Then the view is obeyed, and acknowledged."""
     engine = make()
@@ -266,7 +262,7 @@ def test_a_new_server_that_never_works_keeps_the_old_one_for_two_seconds(
 
 @pytest.mark.parametrize("slots", ["", "triton-"])
 def test_replacing_all_at_once_loses_no_request(
-    haproxy: HAProxyStage, make: Make, tritons: list[Triton], slots: str
+    haproxy: ThreeBackendHaproxy, make: Make, tritons: list[Triton], slots: str
 ) -> None:
     """The old one is kept until the new one had its first check, and only then acknowledged."""
     target = {"backend": "slots_backend", "slots": slots} if slots else {}
@@ -284,7 +280,7 @@ def test_replacing_all_at_once_loses_no_request(
 
 
 def test_a_grpc_server_is_checked_over_http(
-    haproxy: HAProxyStage, make: Make, tritons: list[Triton]
+    haproxy: ThreeBackendHaproxy, make: Make, tritons: list[Triton]
 ) -> None:
     """Its service speaks HTTP/2, its check HTTP/1.1 at Triton's HTTP port."""
     endpoint = attrs.evolve(tritons[0].member.endpoint, grpc_port=free_port())
@@ -295,7 +291,7 @@ def test_a_grpc_server_is_checked_over_http(
 
 
 def test_connections_to_an_added_server_are_used_again(
-    haproxy: HAProxyStage, make: Make, tritons: list[Triton]
+    haproxy: ThreeBackendHaproxy, make: Make, tritons: list[Triton]
 ) -> None:
     """An added server has no pool unless it is given one; and idle ones do not hold up its end."""
     engine = make()
@@ -312,7 +308,7 @@ def test_connections_to_an_added_server_are_used_again(
 
 
 def test_another_engine_goes_on_with_a_drain(
-    haproxy: HAProxyStage, make: Make, tritons: list[Triton]
+    haproxy: ThreeBackendHaproxy, make: Make, tritons: list[Triton]
 ) -> None:
     """The drained state lives in HAProxy: a restarted agent ends it, or takes it back."""
     first = make()
@@ -336,7 +332,7 @@ def test_another_engine_goes_on_with_a_drain(
 
 
 def test_a_dead_server_is_out_of_rotation_within_a_second(
-    haproxy: HAProxyStage, make: Make, tritons: list[Triton]
+    haproxy: ThreeBackendHaproxy, make: Make, tritons: list[Triton]
 ) -> None:
     """By HAProxy's own checks, with no word from a master."""
     engine = make()
@@ -350,7 +346,7 @@ def test_a_dead_server_is_out_of_rotation_within_a_second(
     assert took_s < 3.0
 
 
-def test_a_host_name_becomes_an_address(haproxy: HAProxyStage, make: Make) -> None:
+def test_a_host_name_becomes_an_address(haproxy: ThreeBackendHaproxy, make: Make) -> None:
     """One that has none is an error of that instance; the others are served."""
     engine = make()
     known, unknown = member(1, 4000, "localhost"), member(2, 4000, "no-such-host.invalid")
@@ -363,7 +359,7 @@ def test_a_host_name_becomes_an_address(haproxy: HAProxyStage, make: Make) -> No
 
 
 def test_a_hung_name_service_holds_up_only_its_own_instances(
-    haproxy: HAProxyStage, make: Make
+    haproxy: ThreeBackendHaproxy, make: Make
 ) -> None:
     """Two seconds are waited; the instance comes when the answer does."""
     answer = threading.Event()
@@ -385,7 +381,7 @@ def test_a_hung_name_service_holds_up_only_its_own_instances(
 
 def test_servers_of_the_operator_are_left_alone(tmp_path: Path) -> None:
     """A static server stays as it is when the fleet comes, goes, and is withdrawn."""
-    stage = HAProxyStage(tmp_path, static="  server spare 127.0.0.1:9 check")
+    stage = ThreeBackendHaproxy(tmp_path, static="  server spare 127.0.0.1:9 check")
     stage.start()
     try:
         before = stage.servers()["spare"]
@@ -397,10 +393,12 @@ def test_servers_of_the_operator_are_left_alone(tmp_path: Path) -> None:
         assert set(left) == {"spare"}
         assert (left["spare"].admin, left["spare"].weight) == (before.admin, before.weight)
     finally:
-        stage.kill()
+        stage.stop()
 
 
-def test_another_fleet_in_the_same_backend_is_left_alone(haproxy: HAProxyStage, make: Make) -> None:
+def test_another_fleet_in_the_same_backend_is_left_alone(
+    haproxy: ThreeBackendHaproxy, make: Make
+) -> None:
     """Ownership goes by the cluster's name."""
     other = attrs.evolve(member(1, 4001), instance_id="other-0001")
     make(fleet="other").sync(view(7, other))
@@ -411,7 +409,7 @@ def test_another_fleet_in_the_same_backend_is_left_alone(haproxy: HAProxyStage, 
 
 
 def test_slots_are_used_and_given_back(
-    haproxy: HAProxyStage, make: Make, tritons: list[Triton]
+    haproxy: ThreeBackendHaproxy, make: Make, tritons: list[Triton]
 ) -> None:
     """The seeds' placeholders: no command in a steady state, though their admin bits differ."""
     engine = make(backend="slots_backend", slots="triton-", grpc_backend="")
@@ -431,7 +429,7 @@ def test_slots_are_used_and_given_back(
 
 
 def test_an_open_request_in_a_slot_ends_well(
-    haproxy: HAProxyStage, make: Make, tritons: list[Triton]
+    haproxy: ThreeBackendHaproxy, make: Make, tritons: list[Triton]
 ) -> None:
     """It is counted under the instance's id, and the slot is free after it."""
     engine, answers = make(backend="slots_backend", slots="triton-"), []
@@ -450,7 +448,7 @@ def test_an_open_request_in_a_slot_ends_well(
 
 
 def test_nobody_is_said_to_have_left_a_slot_that_cannot_be_told_apart(
-    haproxy: HAProxyStage, make: Make
+    haproxy: ThreeBackendHaproxy, make: Make
 ) -> None:
     """A slot is known by its address: while one is missing the word is of the view before."""
     answer = threading.Event()
@@ -476,7 +474,7 @@ def test_nobody_is_said_to_have_left_a_slot_that_cannot_be_told_apart(
     }
 
 
-def test_too_few_slots_are_said(haproxy: HAProxyStage, make: Make) -> None:
+def test_too_few_slots_are_said(haproxy: ThreeBackendHaproxy, make: Make) -> None:
     """Four serve and the fifth is named; at the start fewer than the fleet's largest size raise."""
     engine = make(backend="slots_backend", slots="triton-", at_least=5)
     engine.sync(view(1, *(member(n, 4000 + n) for n in range(1, 6))))
@@ -486,7 +484,7 @@ def test_too_few_slots_are_said(haproxy: HAProxyStage, make: Make) -> None:
         within(3, lambda: engine.reach(30))  # it would not get more by waiting
 
 
-def test_a_thousand_servers_from_scratch(haproxy: HAProxyStage, make: Make) -> None:
+def test_a_thousand_servers_from_scratch(haproxy: ThreeBackendHaproxy, make: Make) -> None:
     """In both backends, in few round trips."""
     engine = make(grpc_backend="triton_grpc")
     many = [member(n, 10_000 + n) for n in range(1, 1001)]
@@ -504,12 +502,12 @@ def test_a_thousand_servers_from_scratch(haproxy: HAProxyStage, make: Make) -> N
     assert haproxy.servers() == {}
 
 
-def test_errors_are_sentences(haproxy: HAProxyStage, make: Make, tmp_path: Path) -> None:
+def test_errors_are_sentences(haproxy: ThreeBackendHaproxy, make: Make, tmp_path: Path) -> None:
     """No socket, no socket's file, no right, no backend: each says what to do."""
     with pytest.raises(DiscoveryError, match=r"gone: there is no such socket.*stats socket"):
         make(socket=tmp_path / "gone").reach(0.1)
     with pytest.raises(DiscoveryError, match="this file is not a socket"):
-        make(socket=haproxy.configuration).reach(0.1)
+        make(socket=haproxy.file).reach(0.1)
     with pytest.raises(DiscoveryError, match=r"level admin.*reload HAProxy"):
         make(socket=haproxy.operator_socket).reach(0.1)
     with pytest.raises(DiscoveryError, match=r"level admin.*reload HAProxy"):
@@ -519,7 +517,7 @@ def test_errors_are_sentences(haproxy: HAProxyStage, make: Make, tmp_path: Path)
 
 
 def test_a_refused_command_is_an_error_and_the_others_are_done(
-    haproxy: HAProxyStage, make: Make
+    haproxy: ThreeBackendHaproxy, make: Make
 ) -> None:
     """The command and HAProxy's own words stand in it."""
     engine = make()
@@ -534,7 +532,7 @@ def test_a_refused_command_is_an_error_and_the_others_are_done(
 
 
 def test_requests_that_find_no_server_are_counted(
-    haproxy: HAProxyStage, make: Make, tritons: list[Triton]
+    haproxy: ThreeBackendHaproxy, make: Make, tritons: list[Triton]
 ) -> None:
     """What a fleet at size zero goes by."""
     engine = make(grpc_backend="triton_grpc")
@@ -551,7 +549,7 @@ def test_requests_that_find_no_server_are_counted(
     request.join(5)
 
 
-def test_an_old_master_elsewhere_is_kept_out(haproxy: HAProxyStage, make: Make) -> None:
+def test_an_old_master_elsewhere_is_kept_out(haproxy: ThreeBackendHaproxy, make: Make) -> None:
     """HAProxy itself remembers the epoch, so another process's engine is refused too."""
     later = Epoch(EPOCH.incarnation + 1, 1)
     make().sync(attrs.evolve(view(1, member(1, 4000)), epoch=later))

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from house import House, clear, ids
 from knox_load import Load
-from knox_stage import ALICE, BOB
+from servers.knox import ALICE, BOB
 
 from tarn.testing.fake_triton import FakeModel, FakeTriton
 from tarn.testing.wait import until
@@ -79,7 +79,9 @@ def test_a_stream_arrives_in_one_block(perimeter):
     with knox.client.stream("POST", url, json={}, auth=ALICE) as answer:
         came = [(line, time.monotonic()) for line in answer.iter_lines() if line]
     assert [line for line, _ in came] == [f"data: {number}" for number in range(4)]
-    assert came[-1][1] - came[0][1] < 0.5, "they arrived 0.2 s apart each, as sent: mend the guide"
+    assert came[-1][1] - came[0][1] < 0.5, (
+        "they arrived 0.2 s apart each, as sent: correct the guide"
+    )
 
 
 def test_without_any_server_the_words_of_haproxy_pass(perimeter):

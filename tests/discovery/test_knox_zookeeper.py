@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 from knox_load import Load
-from zookeeper_house import EPOCH, Masters, masters
-from zookeeper_stage import client
+from servers.zookeeper import client
+from zookeeper_masters import EPOCH, Masters, masters
 
 from tarn.domain import DiscoveryView, Epoch, Member
 from tarn.errors import DiscoveryError
@@ -147,12 +147,12 @@ def test_a_zookeeper_that_is_away_for_a_while_changes_nothing(perimeter, some):
     master.shows(c1=a)
     all_get(perimeter, "zk6", a)
     (server,) = perimeter.zookeeper.servers
-    server.kill()
+    server.stop()
     try:
         threading.Event().wait(1)
         assert {status(perimeter, "zk6") for _ in range(8)} == {200}
     finally:
-        perimeter.zookeeper.restart()
+        perimeter.zookeeper.start()
 
     def published() -> bool:
         with contextlib.suppress(DiscoveryError):

@@ -24,6 +24,7 @@ from hypothesis import strategies as st
 from tarn.testing.fake_triton import FakeTriton
 from tarn.testing.wait import until
 from tarn_plugins.discovery.haproxy.configuration import HaproxyCfgSettings, render
+from tarn_plugins.discovery.haproxy.keyed_routing import DOOR_LUA, KeyedRouting, door_text
 
 pytestmark = [
     pytest.mark.discovery,
@@ -149,6 +150,15 @@ PATHS = st.from_regex(r"/[A-Za-z0-9_./@+=-]{1,79}", fullmatch=True)
             "log": st.sampled_from(["stdout", "syslog"]),
             "user": st.sampled_from(["", "root"]),
             "group": st.sampled_from(["", "root"]),
+            "answers": st.booleans(),
+        }
+    ),
+    keyed=st.none()
+    | st.fixed_dictionaries(
+        {
+            "hold_s": st.sampled_from([0, 60]),
+            "imbalance": st.sampled_from([0, 125]),
+            "peers_port": st.sampled_from([0, 8406]),
         }
     ),
     secure=st.booleans(),
@@ -156,13 +166,19 @@ PATHS = st.from_regex(r"/[A-Za-z0-9_./@+=-]{1,79}", fullmatch=True)
 @settings(max_examples=60, deadline=None)
 def test_haproxy_takes_every_variant_without_a_warning(
     plain: dict[str, Any],
+    keyed: dict[str, int] | None,
     secure: bool,
     certificate: Path,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     """What `HaproxyCfgSettings` lets through, `haproxy -c` finds valid."""
-    rendered = HaproxyCfgSettings(**plain, certificate=str(certificate) if secure else "")
-    file = tmp_path_factory.getbasetemp() / "every-variant.cfg"
+    folder = tmp_path_factory.getbasetemp()
+    (folder / DOOR_LUA).write_text(door_text())
+    routing = None if keyed is None else KeyedRouting(door_lua=str(folder / DOOR_LUA), **keyed)
+    rendered = HaproxyCfgSettings(
+        **plain, keyed=routing, certificate=str(certificate) if secure else ""
+    )
+    file = folder / "every-variant.cfg"
     file.write_text(render(rendered))
     done = subprocess.run(
         ["haproxy", "-c", "-f", str(file)], capture_output=True, text=True, timeout=20, check=False

@@ -10,16 +10,16 @@ from typing import Any, Self
 
 import attrs
 import pytest
-from agent_stage import fake_tritons
-from discovery_door import Door, poured
-from discovery_house import Agent, Fleet, followed, soon
 from house import House, clear, until
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
+from proxied_fleet import Fleet, FleetAgent, followed, soon
 from proxied_load import HttpLoad
-from zookeeper_stage import Ensemble, client
+from servers.haproxy import RenderedHaproxy, poured
+from servers.lb_agent import fake_tritons
+from servers.zookeeper import Ensemble, client
 
-pytestmark = pytest.mark.discovery
+pytestmark = [pytest.mark.discovery, pytest.mark.timed]
 
 RATE = 100.0
 SESSION_S = 2.0
@@ -98,14 +98,14 @@ class Wire:
 class Stage:
     """A cluster that is found in two ways."""
 
-    door: Door
+    door: RenderedHaproxy
     fleet: Fleet
     path: str
 
     def nodes(self, other: KazooClient) -> set[str]:
         """Return the instances that ZooKeeper names."""
         try:
-            return set(other.get_children(self.path))
+            return set(other.retry(other.get_children, self.path))  # its own session may end, too
         except NoNodeError:
             return set()
 
@@ -135,7 +135,7 @@ def staged(root: Path, ensemble: str, straight: str) -> Iterator[Stage]:
         assert done.returncode == 0, done.stderr
         token = ("--token-file", str(house.directory("both") / "api_token"))
         way = ("--zookeeper", straight, "--zookeeper-path", path, *token)
-        with Door(root) as door, Agent(house, door, "both", *way) as agent:
+        with RenderedHaproxy(root) as door, FleetAgent(house, door, "both", *way) as agent:
             with Fleet(house, "both") as fleet:
                 try:
                     fleet.settled(door, 2)
@@ -189,7 +189,7 @@ def test_one_discovery_down_holds_up_nothing(tmp_path: Path, zookeeper_alone: En
         until(lambda: stage.fleet.api.status()["at"] > at, 5, "another decision")
         stage.fleet.api.scale(2)
         stage.fleet.settled(stage.door, 2)
-        zookeeper_alone.restart()
+        zookeeper_alone.start()
         until(lambda: not stage.trouble(), 30, "the end of the trouble")
         until(lambda: len(stage.nodes(other)) == 2, 30, "two nodes")
     assert load.missed == []

@@ -7,11 +7,11 @@ import threading
 from collections.abc import Iterator
 
 import pytest
-from discovery_house import Stage, soon, staged
 from house import kill, until
+from proxied_fleet import ProxiedFleet, proxied_fleet, soon
 from proxied_load import HttpLoad
 
-pytestmark = pytest.mark.discovery
+pytestmark = [pytest.mark.discovery, pytest.mark.timed]
 
 RATE = 200.0
 IN_AIM_S, OUT_AIM_S = 0.150, 1.0
@@ -21,17 +21,17 @@ STEADY_S = 10.0
 
 
 @pytest.fixture(scope="module")
-def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    with staged(tmp_path_factory.mktemp("rotation"), "turn") as one:
+def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProxiedFleet]:
+    with proxied_fleet(tmp_path_factory.mktemp("rotation"), "turn") as one:
         yield one
 
 
 @pytest.fixture(autouse=True)
-def two_instances(stage: Stage) -> None:
+def two_instances(stage: ProxiedFleet) -> None:
     stage.two_left()
 
 
-def test_haproxy_runs_with_the_file_that_the_command_prints(stage: Stage) -> None:
+def test_haproxy_runs_with_the_file_that_the_command_prints(stage: ProxiedFleet) -> None:
     """What all this is measured with is what a user gets."""
     door = stage.door.settings
     words = ["-c", "turn", "--address", door.address, "--http-port", f"{door.http_port}"]
@@ -41,7 +41,7 @@ def test_haproxy_runs_with_the_file_that_the_command_prints(stage: Stage) -> Non
 
 
 def test_a_ready_instance_gets_requests_at_once(
-    stage: Stage, capsys: pytest.CaptureFixture[str]
+    stage: ProxiedFleet, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """From the master's event to the first request that HAProxy sends it: median of five."""
     with HttpLoad(stage.door.address, RATE) as load:
@@ -53,7 +53,7 @@ def test_a_ready_instance_gets_requests_at_once(
 
 
 def test_a_killed_instance_is_chosen_no_more(
-    stage: Stage, capsys: pytest.CaptureFixture[str]
+    stage: ProxiedFleet, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Kill -9 of one that is idle, so that only the push can say it: median of three."""
     stage.fleet.api.scale(4)
@@ -68,7 +68,7 @@ def test_a_killed_instance_is_chosen_no_more(
     assert statistics.median(took_s) < SLACK * OUT_AIM_S
 
 
-def test_a_restarted_haproxy_is_filled_again(stage: Stage) -> None:
+def test_a_restarted_haproxy_is_filled_again(stage: ProxiedFleet) -> None:
     """It comes back without servers; soon it has them all, and answers."""
     ready = set(stage.fleet.ready())
     stage.door.stop()
@@ -79,7 +79,7 @@ def test_a_restarted_haproxy_is_filled_again(stage: Stage) -> None:
     assert load.missed == []
 
 
-def test_nothing_is_written_in_steady_state(stage: Stage) -> None:
+def test_nothing_is_written_in_steady_state(stage: ProxiedFleet) -> None:
     """Ten seconds without an event: HAProxy is looked at, and told nothing."""
     looks, writes = len(stage.tap.heard), len(stage.tap.writes)
     threading.Event().wait(STEADY_S)
@@ -87,7 +87,7 @@ def test_nothing_is_written_in_steady_state(stage: Stage) -> None:
     assert 0 < len(stage.tap.heard) - looks < 20 * STEADY_S
 
 
-def test_a_killed_master_changes_nothing(stage: Stage) -> None:
+def test_a_killed_master_changes_nothing(stage: ProxiedFleet) -> None:
     """Without a master the last good set stays; its successor takes nobody out."""
     pid = int(str(stage.house.ref("turn")["pid"]))
     writes = len(stage.tap.writes)
@@ -98,11 +98,13 @@ def test_a_killed_master_changes_nothing(stage: Stage) -> None:
         until(lambda: len(stage.fleet.ready()) == 2, 30, "its view")
         load.pass_(100)
     assert load.missed == []
-    # HAProxy is told whose servers these are now; the servers themselves are left alone
-    assert [write for write in stage.tap.writes[writes:] if "server" in write] == []
+    # HAProxy is told whose servers these are now, and where the next master answers; the servers
+    # themselves are left alone
+    changed = [write for write in stage.tap.writes[writes:] if "server" in write]
+    assert [write for write in changed if "tarn_answers" not in write] == []
 
 
-def test_a_successor_serves_before_the_last_one_goes(stage: Stage) -> None:
+def test_a_successor_serves_before_the_last_one_goes(stage: ProxiedFleet) -> None:
     """One is taken out as soon as another is ready: HAProxy has checked that one before."""
     stage.fleet.api.scale(1)
     stage.fleet.settled(stage.door, 1)

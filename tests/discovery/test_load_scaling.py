@@ -12,12 +12,12 @@ from typing import Any
 
 import attrs
 import pytest
-from discovery_door import Door, Line
-from discovery_house import SERVED_S, Agent, Fleet, executed, followed, ledger_model, soon
 from house import House, clear, kill, until
-from proxied_load import GrpcStream, HttpLoad, Told
+from proxied_fleet import SERVED_S, Fleet, FleetAgent, executed, followed, ledger_model, soon
+from proxied_load import GrpcStream, HttpLoad, StreamOutcome
+from servers.haproxy import LoggedRequest, RenderedHaproxy
 
-pytestmark = [pytest.mark.discovery, pytest.mark.triton]
+pytestmark = [pytest.mark.discovery, pytest.mark.timed, pytest.mark.triton]
 
 RATE = 200.0
 SCALINGS, KILLS = 50, 10
@@ -50,14 +50,14 @@ class Course:
     """All that happened."""
 
     load: HttpLoad
-    steady: Told
+    steady: StreamOutcome
     """Of the stream that was open while sizes changed."""
-    told: Told
+    told: StreamOutcome
     """Of the one that was open while instances were killed."""
     held: str
     """The instance that was drained with the first stream, and stayed for it."""
     kills: tuple[Kill, ...]
-    lines: tuple[Line, ...]
+    lines: tuple[LoggedRequest, ...]
     executed: dict[int, int]
 
     def killed_before(self, moment: float) -> Kill | None:
@@ -87,14 +87,18 @@ def course(root: Path, request: pytest.FixtureRequest) -> Iterator[Course]:
     try:
         done = house.tarn("up", "-f", path, "--timeout", "60s")
         assert done.returncode == 0, done.stderr
-        with Door(root) as door, Agent(house, door, "load"), Fleet(house, "load") as fleet:
+        with (
+            RenderedHaproxy(root) as door,
+            FleetAgent(house, door, "load"),
+            Fleet(house, "load") as fleet,
+        ):
             yield _play(fleet, door, root)
-            clear(house)  # while the agent is there, whose word the end waits for
+            clear(house)  # while the agent is there, which the end waits for
     finally:
         clear(house)
 
 
-def _play(fleet: Fleet, door: Door, root: Path) -> Course:
+def _play(fleet: Fleet, door: RenderedHaproxy, root: Path) -> Course:
     chance = random.Random(SEED)
     fleet.settled(door, 2)
     with HttpLoad(door.address, RATE) as load:
@@ -118,7 +122,7 @@ class Load:
     stream: GrpcStream
 
 
-def _scale(fleet: Fleet, door: Door, load: Load, chance: random.Random) -> str:
+def _scale(fleet: Fleet, door: RenderedHaproxy, load: Load, chance: random.Random) -> str:
     """Set another size fifty times; now and then wait for it, else go on after a few answers.
 
     Half way, the instance that has the stream is drained, and the stream rests, so that only
@@ -141,7 +145,7 @@ def _scale(fleet: Fleet, door: Door, load: Load, chance: random.Random) -> str:
     return holder if holder in left else ""
 
 
-def _drain_holder(fleet: Fleet, door: Door) -> str:
+def _drain_holder(fleet: Fleet, door: RenderedHaproxy) -> str:
     """Drain the instance that has the stream, as soon as others serve; return its id."""
     fleet.api.scale(MOST)
     until(lambda: len(fleet.ready()) == MOST, 60, f"{MOST} ready")
@@ -152,7 +156,9 @@ def _drain_holder(fleet: Fleet, door: Door) -> str:
     return holder
 
 
-def _kill(fleet: Fleet, door: Door, load: HttpLoad, chance: random.Random, *, freeze: bool) -> Kill:
+def _kill(
+    fleet: Fleet, door: RenderedHaproxy, load: HttpLoad, chance: random.Random, *, freeze: bool
+) -> Kill:
     """Kill one that served long enough not to count as a bad start; wait for its replacement.
 
     A frozen one answers nothing more, so that something certainly is on its way when it dies.
@@ -191,7 +197,7 @@ def _kill(fleet: Fleet, door: Door, load: HttpLoad, chance: random.Random, *, fr
     return Kill(server, at, before[0][0], late[0], before[1][0] + late[1], out_at)
 
 
-def _counts(door: Door, backend: str, server: str) -> tuple[int, int]:
+def _counts(door: RenderedHaproxy, backend: str, server: str) -> tuple[int, int]:
     """Return what HAProxy has on a server now, and what it sent there in all."""
     row = door.servers(backend).get(server)
     return (0, 0) if row is None else (int(row["scur"]) + int(row["qcur"]), int(row["stot"]))

@@ -16,13 +16,14 @@ from typing import Self
 
 import attackers
 import pytest
-from agent_stage import agent
-from authz_stage import TOKEN, Door
-from haproxy_stage import HAPROXY
 from house import House, clear, until
+from servers.guarded_haproxy import TOKEN, GuardedHaproxy
+from servers.haproxy import HAPROXY
+from servers.lb_agent import agent
 
 pytestmark = [
     pytest.mark.discovery,
+    pytest.mark.timed,
     pytest.mark.triton,
     pytest.mark.skipif(HAPROXY is None, reason="no haproxy on this machine"),
 ]
@@ -87,7 +88,7 @@ def body(number: int) -> bytes:
     return json.dumps({"inputs": [tensor]}).encode()
 
 
-def through(door: Door) -> Callable[[int], list[float]]:
+def through(door: GuardedHaproxy) -> Callable[[int], list[float]]:
     """Infer as alice, through the HAProxy that asks the master."""
 
     def infer(number: int) -> list[float]:
@@ -121,7 +122,7 @@ def straight(addresses: list[str]) -> Callable[[int], list[float]]:
     return infer
 
 
-def attack(home: House, door: Door) -> dict[str, int]:
+def attack(home: House, door: GuardedHaproxy) -> dict[str, int]:
     """Attack for `SECONDS`, and return what became of it."""
     port = home.ref(ATTACKED)["url"].rpartition(":")[2]
     words = [str(SECONDS), port, str(door.http_port), VIEWER_TOKEN]
@@ -160,7 +161,7 @@ def test_an_attack_on_one_fleet_costs_its_users_nothing_and_the_other_fleet_noth
     )
     start(home, QUIET)
     (tmp_path / "lb").mkdir()
-    door = Door(tmp_path / "lb", None, 0, {"grace_s": 5}, cluster=ATTACKED)
+    door = GuardedHaproxy(tmp_path / "lb", None, 0, {"grace_s": 5}, cluster=ATTACKED)
     words = door.settings.agent.split()[3:]
     with door, agent(home, *words, "--name", "lb1") as agent_process:
         until(lambda: door.knox("/v2/models/echo").status == 200, 30, "a first answer")

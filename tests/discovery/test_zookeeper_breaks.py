@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from zookeeper_house import EPOCH, Masters, children, fleet, masters, names, view
-from zookeeper_stage import Ensemble, Server, client, watched
+from servers.zookeeper import Ensemble, ZooKeeperServer, client, watched
+from zookeeper_masters import EPOCH, Masters, children, fleet, masters, names, view
 
 from tarn.domain import Epoch
 from tarn.errors import DiscoveryError
@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.discovery, pytest.mark.timeout(120)]
 def three(zookeeper_three: Ensemble, tmp_path: Path) -> Iterator[Masters]:
     with masters(tmp_path, zookeeper_three.address) as some:
         yield some
-    zookeeper_three.restart()
+    zookeeper_three.start()
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def test_the_leader_is_killed(three: Masters, zookeeper_three: Ensemble) -> None
     discovery.sync(view(1, 1, 2))
     session = discovery._session.id
     with watched(zookeeper_three.address, three.path, *names(1, 2)):
-        leader.kill()
+        leader.stop()
         killed_s = time.monotonic()
         until(lambda: _synced(discovery, 2, 1, 2, 3), 20.0)
         print(f"published {time.monotonic() - killed_s:.2f} s after the leader's death")
@@ -49,7 +49,7 @@ def test_the_leader_is_killed(three: Masters, zookeeper_three: Ensemble) -> None
         assert children(other, three.path) == names(1, 2, 3)
 
 
-def _at(server: Server, house: Masters) -> ZooKeeper | None:
+def _at(server: ZooKeeperServer, house: Masters) -> ZooKeeper | None:
     """Make a discovery; None where its session is with another server (kazoo chooses by lot)."""
     discovery = house.make(session_timeout_s=10.0)
     discovery.reach(10.0)
@@ -68,7 +68,7 @@ def _synced(discovery: ZooKeeper, revision: int, *numbers: int) -> bool:
 
 
 def test_servers_that_hang_cost_no_instance(alone: Masters, zookeeper_alone: Ensemble) -> None:
-    """Three seconds without a word: SUSPENDED, and then the same session; no deletion is seen."""
+    """Three seconds of silence: SUSPENDED, and then the same session; no deletion is seen."""
     discovery = alone.make(session_timeout_s=4.0)
     discovery.sync(view(1, 1, 2))
     session = discovery._session.id
@@ -127,7 +127,7 @@ def test_down_with_zookeeper_away_ends_in_a_second(
         begun_s = time.monotonic()
         hanging.close(withdraw=True)
         assert time.monotonic() - begun_s < 3.0
-    zookeeper_alone.servers[0].kill()
+    zookeeper_alone.servers[0].stop()
     until(lambda: not gone._session.connected, 5.0)
     begun_s = time.monotonic()
     gone.close(withdraw=True)
@@ -155,7 +155,7 @@ _MASTER = """
 import sys, threading
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])
-from zookeeper_house import Masters, view
+from zookeeper_masters import Masters, view
 from tarn.domain import Epoch
 root, address, path, attempt = sys.argv[2:]
 masters = Masters(Path(root), address, path)

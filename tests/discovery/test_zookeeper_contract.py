@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 from kazoo.client import KazooClient
-from zookeeper_house import EPOCH, Masters, children, masters
-from zookeeper_stage import Ensemble, client
+from servers.zookeeper import Ensemble, client
+from zookeeper_masters import EPOCH, Masters, children, masters
 
 from tarn.domain import Endpoint, Epoch
 from tarn.interfaces import Discovery

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from house import House, clear, kill, until
 from kazoo.client import KazooClient
-from zookeeper_house import children, fleet, fresh_path
-from zookeeper_stage import Ensemble, client, watched
+from servers.zookeeper import Ensemble, client, watched
+from zookeeper_masters import children, fleet, fresh_path
 
 from tarn.domain import Epoch
 from tarn.zk.nodes import FleetNode, fleet_path

@@ -11,8 +11,8 @@ import attrs
 import pytest
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoAuthError
-from zookeeper_house import EPOCH, Masters, children, fleet, masters, names, view
-from zookeeper_stage import Ensemble, Secured, client, watched
+from servers.zookeeper import Ensemble, Secured, client, watched
+from zookeeper_masters import EPOCH, Masters, children, fleet, masters, names, view
 
 from tarn.domain import Epoch
 from tarn.errors import ConfigError, DiscoveryError, Superseded
@@ -123,7 +123,7 @@ def test_an_old_master_is_refused(house: Masters, other: KazooClient) -> None:
 def test_an_old_master_whose_session_was_lost_makes_nothing(
     house: Masters, other: KazooClient
 ) -> None:
-    """The keeper asks for the epoch before it makes everything anew."""
+    """The keeper asks for the epoch before it makes everything again."""
     old, new = house.make(), house.make(epoch=LATER)
     old.sync(view(5, 1))
     new.sync(view(1, 2, epoch=LATER))
@@ -245,7 +245,7 @@ def test_a_node_of_somebody_else_is_left_alone(house: Masters, other: KazooClien
 
 
 def test_a_removed_node_comes_back(house: Masters, other: KazooClient) -> None:
-    """An operator's slip is mended without a new view."""
+    """An operator's slip is corrected without a new view."""
     discovery = house.make(look_every_s=0.2)
     discovery.sync(view(1, 1, 2))
     other.delete(f"{house.path}/container_2")

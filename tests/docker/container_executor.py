@@ -10,7 +10,7 @@ NodeManagers start it with an empty environment, so the path of its configuratio
 that a wrapper puts in front. That file is a ``container-executor.cfg`` as administrators write it;
 ``docker.host`` in it is an addition, for a dockerd with a socket of its own.
 
-Only the standard library is used, and the two modules beside: it starts for every word of a
+Only the standard library is used, and the two modules next to it: it starts for every word of a
 NodeManager.
 """
 
@@ -261,7 +261,7 @@ def launch(owner: pwd.struct_passwd, order: Launch) -> int:
 
 
 def wait_for(pid: int) -> None:
-    """Return when a process that is no child of ours has ended."""
+    """Return when a process that is not our child has ended."""
     with contextlib.suppress(ProcessLookupError):
         descriptor = os.pidfd_open(pid)
         poll = select.poll()

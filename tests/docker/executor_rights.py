@@ -19,7 +19,7 @@ FAULTS = {
 }
 
 
-class Refused(Exception):  # noqa: N818 (it is no fault of this program)
+class Refused(Exception):  # noqa: N818 (this program is not at fault)
     """No: the exit code, and what is said about it."""
 
     def __init__(self, code: int, *lines: str) -> None:

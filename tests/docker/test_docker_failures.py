@@ -11,23 +11,22 @@ from collections.abc import Iterator
 from typing import Any
 
 import attrs
-import docker_image
 import pytest
-from docker_stage import REPOSITORY, DockerHouse, DockerStage
 from house import until
-from java_stage import java
+from servers import docker_image
+from servers.docker import REPOSITORY, DockerHouse, DockerYarn
+from servers.yarn import java
 from unmanaged import Application
 
-from tarn.cluster.explain_instance import about_life
+from tarn.cluster.explain import about_life
 from tarn.domain import Endpoint, ExitStatus, Launch
 from tarn.domain.spec import InstanceSpec, ModelsSpec, ResourcesSpec, TritonSpec
 from tarn_plugins.runtime.yarn import Docker
-from tarn_plugins.runtime.yarn.hadoop.configuration import configuration
+from tarn_plugins.runtime.yarn.hadoop import configuration
 from tarn_plugins.runtime.yarn.hadoop.files import HadoopFiles
 from tarn_plugins.runtime.yarn.launch.instance import program
+from tarn_plugins.runtime.yarn.launch.launch_file import COMMAND, RUN
 from tarn_plugins.runtime.yarn.launch.launcher import StagedLauncher
-from tarn_plugins.runtime.yarn.launch.run_script import COMMAND, RUN
-from tarn_plugins.runtime.yarn.layout import Layout
 from tarn_plugins.runtime.yarn.master.exits import explain
 from tarn_plugins.runtime.yarn.messages import (
     AllocatedContainer,
@@ -36,6 +35,7 @@ from tarn_plugins.runtime.yarn.messages import (
     ContainerRecord,
     Shape,
 )
+from tarn_plugins.runtime.yarn.staging import Layout
 
 pytestmark = [pytest.mark.docker, pytest.mark.yarn, pytest.mark.triton]
 
@@ -124,7 +124,7 @@ CASES = {
 
 
 @pytest.fixture
-def strict(stage: DockerStage) -> Iterator[None]:
+def strict(stage: DockerYarn) -> Iterator[None]:
     """A container-executor.cfg that allows less; it is read for every container."""
     path = stage.directory / "container-executor.cfg"
     before = after = path.read_text()
@@ -137,8 +137,8 @@ def strict(stage: DockerStage) -> Iterator[None]:
 
 @pytest.mark.timeout(180)
 @pytest.mark.usefixtures("strict")
-def test_each_refusal_is_said_with_its_fix_and_its_fault(stage: DockerStage) -> None:
-    """What happened, the line that mends it, and whether trying again, or elsewhere, can help."""
+def test_each_refusal_is_said_with_its_fix_and_its_fault(stage: DockerYarn) -> None:
+    """What happened, the line that corrects it, and whether another try can help."""
     java(stage.hadoop.environ)
     files = HadoopFiles(configuration())
     layout = Layout(files.qualified(f"/tmp/tarn-test-{secrets.token_hex(4)}"))

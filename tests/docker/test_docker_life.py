@@ -4,12 +4,12 @@ import signal
 import subprocess
 from pathlib import Path
 
-import docker_image
 import numpy as np
 import pytest
 from asking import ask, free_ports
-from docker_stage import MODELS, DockerHouse, DockerStage
 from house import House, ids, until
+from servers import docker_image
+from servers.docker import MODELS, DockerHouse, DockerYarn
 from tritonclient import http as triton
 from yarn_fleet import Fleet
 
@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.docker, pytest.mark.yarn, pytest.mark.triton]
 
 ONE = {"min": 1, "max": 2, "initial": 1}
 BIG = 60 * 1024 * 1024
-"""Bytes of a tensor; its answer lies in shared memory beside it."""
+"""Bytes of a tensor; its answer lies in shared memory, too."""
 ASKS = """
 import numpy, sys, tarn
 from tritonclient.http import InferInput
@@ -62,7 +62,7 @@ def big(address: str) -> None:
         client.close()
 
 
-def nameless(fleet: Fleet, stage: DockerStage, container: str) -> None:
+def nameless(fleet: Fleet, stage: DockerYarn, container: str) -> None:
     """Its user is not in the image's passwd, and has a home and a place for files nevertheless."""
     docker = stage.dockerd
     assert docker.docker("exec", container, "id", "-un", check=False).returncode != 0
@@ -73,9 +73,7 @@ def nameless(fleet: Fleet, stage: DockerStage, container: str) -> None:
 
 
 @pytest.mark.timeout(300)
-def test_up_infer_kill_recover_scale_and_down(
-    docker_house: DockerHouse, stage: DockerStage
-) -> None:
+def test_up_infer_kill_recover_scale_and_down(docker_house: DockerHouse, stage: DockerYarn) -> None:
     """The whole life, as a user without an entry in the image's passwd; nothing is left of it."""
     fleet, first = started(docker_house, "life")
     asks(docker_house, "life")
@@ -109,7 +107,7 @@ def test_up_infer_kill_recover_scale_and_down(
     until(lambda: docker.containers() == {}, 20, "an empty docker")
 
 
-def test_what_is_asked_of_docker_arrives(docker_house: DockerHouse, stage: DockerStage) -> None:
+def test_what_is_asked_of_docker_arrives(docker_house: DockerHouse, stage: DockerYarn) -> None:
     """The GPU's runtime, models of the node at /models, room for big tensors, delayed removal."""
     fleet, one = started(
         docker_house,
@@ -130,7 +128,7 @@ def test_what_is_asked_of_docker_arrives(docker_house: DockerHouse, stage: Docke
     docker.docker("rm", container)
 
 
-def test_without_it_big_tensors_fail(stage: DockerStage, tmp_path: Path) -> None:
+def test_without_it_big_tensors_fail(stage: DockerYarn, tmp_path: Path) -> None:
     """Docker's own 64 MB of shared memory do not do: what the test above shows is ours."""
     http, grpc, metrics = free_ports()
     ports = [
@@ -156,7 +154,7 @@ def _ready(port: int) -> bool:
         return False
 
 
-def test_without_docker_on_the_same_yarn(docker_house: DockerHouse, stage: DockerStage) -> None:
+def test_without_docker_on_the_same_yarn(docker_house: DockerHouse, stage: DockerYarn) -> None:
     """`docker: null`: a process of the node, as the same user; docker sees nothing."""
     fleet, one = started(docker_house, "plain", options={"docker": None})
     fleet.infer(one)
@@ -166,7 +164,7 @@ def test_without_docker_on_the_same_yarn(docker_house: DockerHouse, stage: Docke
     fleet.down()
 
 
-def test_a_network_of_its_own(docker_house: DockerHouse, stage: DockerStage) -> None:
+def test_a_network_of_its_own(docker_house: DockerHouse, stage: DockerYarn) -> None:
     """Bridge: Triton's ports are mapped to the node's, and one more that is asked for."""
     if stage.dockerd.no_bridge:
         pytest.skip(f"no bridge network here: {stage.dockerd.no_bridge}")

@@ -1,9 +1,9 @@
 """`tarn doctor --probe` starts the image as an instance is started, and says what came of it."""
 
 import pytest
-from docker_stage import DockerHouse
 from house import until
 from probing import probe, rows
+from servers.docker import DockerHouse
 
 pytestmark = [pytest.mark.docker, pytest.mark.yarn]
 
@@ -28,7 +28,7 @@ def test_the_image_is_started_or_said_why_not(docker_house: DockerHouse) -> None
     assert "uid 65534" in docker["seen"]
     # a tmpfs of YARN's, not Docker's own 64 MB
     assert good[f"node space {IMAGE}"]["findings"] == []
-    # the master is no image: it needs what is on the node
+    # the master runs in no image: it needs what is on the node
     assert good["node Python (default partition)"]["findings"] == []
     for name, words in (("gone", "tarn/gone:1"), ("denied", "/etc")):
         (finding,) = found[name][f"node Docker {IMAGE}"]["findings"]

@@ -13,8 +13,11 @@ ROOT = Path(__file__).parents[2]
 TOLD = ("README.md", "SECURITY.md", "CHANGELOG.md", "pyproject.toml", "noxfile.py", ".ci/run")
 FOLDERS = ("src", "docs", "examples", "scripts", "services", "tests")
 SUFFIXES = {".py", ".md", ".ipynb", ".toml", ".sh", ".yaml", ".rst", ".service"}
-OTHER_PROJECT = re.compile(r"(?<![\w./-])tarn\[[a-z]|pip3? install '?\"?tarn(?![\w-])")
-"""The name ``tarn`` where a requirement stands: with extras, or right after ``pip install``."""
+OTHER_PROJECT = re.compile(
+    r"(?<![\w./-])tarn\[[a-z]|pip3? install '?\"?tarn(?![\w-])"
+    r'|dependencies = .*"tarn"'
+)
+"""The name ``tarn`` where a requirement stands: with extras, in a list, after ``pip install``."""
 
 
 def texts():
@@ -36,7 +39,14 @@ def test_no_page_hint_or_error_installs_another_projects_library():
 
 
 @pytest.mark.parametrize(
-    "line", ["pip install 'tarn[yarn]'", "pip install tarn", "with tarn[local] there", "tarn[a,b]"]
+    "line",
+    [
+        "pip install 'tarn[yarn]'",
+        "pip install tarn",
+        "with tarn[local] there",
+        "tarn[a,b]",
+        'dependencies = ["attrs", "tarn"]',
+    ],
 )
 def test_the_search_finds_the_old_name(line):
     assert OTHER_PROJECT.search(line)

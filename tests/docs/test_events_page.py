@@ -33,6 +33,6 @@ def test_the_page_has_every_field_of_an_event() -> None:
 def test_the_page_has_every_field_of_a_line() -> None:
     """Those of each line, and those that some have."""
     record = logging.makeLogRecord({"msg": "so", "exc_text": None, "levelname": "INFO"})
-    line = log.formatter("json", "w").format(record)
+    line = log.LineFormatter("json", "w").format(record)
     wanted = [*json.loads(line), *log.ABOUT, "traceback"]
     assert sorted(fields_of("The lines of the log")) == sorted(wanted)

@@ -38,7 +38,10 @@ def test_a_session_with_programs_in_its_description_has_a_line() -> None:
 
 
 def test_a_session_whose_tests_start_tritons_names_pythons_library() -> None:
-    marks = ("triton", "endurance", "gray", "security", "discovery", "yarn", "docker", "observe")
+    marks = (
+        *("triton", "endurance", "gray", "one_triton", "security", "discovery"),
+        *("yarn", "docker", "observe"),
+    )
     chosen = {
         name
         for name, text in FUNCTIONS.items()

@@ -66,6 +66,7 @@ def test_the_configuration_page_has_every_key_with_a_meaning() -> None:
 
 
 PLACES = {"runtime": "runtime", "scaling": "scaling", "authorizer": "authorizer",
+          "affinity": "affinity",
           "discovery": "discovery[]", "secrets": "secrets[]"}  # fmt: skip
 
 
@@ -98,7 +99,7 @@ def test_the_hooks_page_has_every_hook_with_its_exact_signature() -> None:
 
 
 def test_the_codes_page_has_every_code() -> None:
-    """Whoever sees a code finds it."""
+    """A reader who sees a code finds it."""
     page = (ROOT / "docs/reference/codes.md").read_text("utf-8")
     assert [code for code in CODES if f"| {code} |" not in page] == []
 
@@ -143,11 +144,11 @@ def test_every_promised_command_of_the_readme_is_run_by_ci() -> None:
 
 
 def test_the_sessions_fit_their_budget() -> None:
-    """The minutes sum up to less than 70; `unit` counts half for each further interpreter."""
+    """The minutes sum up to less than 65; `unit` counts for each of two interpreters."""
     budget = tomllib.loads((ROOT / "tests/budget.toml").read_text())
     minutes = budget["minutes"]
     beside = sum(minutes[name] for name in budget["uncounted"])
-    assert sum(minutes.values()) + minutes["unit"] / 2 - beside < 70
+    assert sum(minutes.values()) + minutes["unit"] - beside < 65
 
 
 def test_every_session_has_a_budget() -> None:

@@ -1,4 +1,4 @@
-"""The page for plugin authors shows example 02, which other tests install and run."""
+"""The page for plugin authors shows examples 02 and 04, which other tests install and run."""
 
 import re
 from pathlib import Path
@@ -10,6 +10,7 @@ from tarn.domain.signals import KEEP, SIGNALS
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/how-to/write-a-plugin.md").read_text("utf-8")
 EXAMPLE = ROOT / "examples/02_custom_policy"
+EXAMPLES = (EXAMPLE, ROOT / "examples/04_discovery")
 BLOCKS = re.findall(r"```(python|toml|yaml)\n(.*?)```", PAGE, re.DOTALL)
 SUFFIX = {"python": "py", "toml": "toml", "yaml": "yaml"}
 
@@ -22,7 +23,7 @@ def test_there_is_something_to_compare() -> None:
 @pytest.mark.parametrize(("language", "code"), BLOCKS)
 def test_every_block_of_code_stands_so_in_the_example(language: str, code: str) -> None:
     """What is copied from the page works, because the example does."""
-    files = EXAMPLE.rglob(f"*.{SUFFIX[language]}")
+    files = (path for one in EXAMPLES for path in one.rglob(f"*.{SUFFIX[language]}"))
     assert any(code in path.read_text("utf-8") for path in files)
 
 

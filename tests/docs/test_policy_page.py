@@ -14,7 +14,7 @@ import yaml
 from unit.tarn_plugins.scaling.views import view
 
 from tarn import config, plugins
-from tarn.control.scaling import scaling
+from tarn.control.policy import scaling
 from tarn.domain import FleetView, Limits
 from tarn.plain import options
 from tarn.testing.context import master_context

@@ -8,9 +8,9 @@ import pytest
 import yaml
 
 from tarn import config, plugins
-from tarn.triton.made_tests import MOST_COPIES
 from tarn.triton.test_files import LONGEST_FILE, parse
 from tarn.triton.test_requests import AnswerVerdict, judge
+from tarn.triton.test_sources import MOST_COPIES
 
 PAGE = Path(__file__).parents[2] / "docs/how-to/test-requests.md"
 TEXT = PAGE.read_text("utf-8")

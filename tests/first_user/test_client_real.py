@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from open_loop import Load, Report, _ask
+from open_loop import Load, LoadReport, _ask
 from tritonclient.http import InferInput
 
 import tarn
@@ -152,7 +152,7 @@ def test_no_call_of_asyncio_is_lost_when_an_instance_is_killed(
 
 async def _async_load(
     cluster: tarn.Cluster, seconds: float, meanwhile: Callable[[], None]
-) -> Report:
+) -> LoadReport:
     # Only its report is used: the loop below takes the place of its threads.
     load = ClientLoad(None, "echo", RATE, seconds)
     began_s = time.monotonic()

@@ -24,7 +24,7 @@ from triton_oracle import (
 
 from tarn.config import environ
 from tarn.domain import Severity
-from tarn.domain.lint import LintFinding
+from tarn.interfaces.lint import LintFinding
 
 pytestmark = [
     pytest.mark.triton,

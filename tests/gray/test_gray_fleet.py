@@ -1,7 +1,7 @@
 """An instance that passes its health checks and fails its users, on real Tritons under load."""
 
 import pytest
-from gray_fleet import GrayFleet, Seen
+from gray_fleet import FaultOutcome, GrayFleet
 
 pytestmark = [pytest.mark.gray, pytest.mark.timeout(240)]
 
@@ -50,6 +50,6 @@ def test_what_fails_everywhere_replaces_nobody(
     assert words[how] in seen.told["TARN-1152"]
 
 
-def _say(capsys: pytest.CaptureFixture[str], what: str, seen: Seen) -> None:
+def _say(capsys: pytest.CaptureFixture[str], what: str, seen: FaultOutcome) -> None:
     with capsys.disabled():
         print(f"\n  {what}: {seen}; {seen.told_s} {seen.told}")

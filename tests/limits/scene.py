@@ -128,12 +128,12 @@ def files_of(pid: int) -> set[int]:
     return {int(entry.name) for entry in Path(f"/proc/{pid}/fd").iterdir()}
 
 
-def allow_files(pid: int, soft: int | None = None) -> None:
-    """Let process *pid* open files with numbers below *soft*; None: not one more than it has."""
+def allow_files(pid: int, soft: int | None = None, *, spare: int = 0) -> None:
+    """Let process *pid* open files with numbers below *soft*; None: *spare* more than it has."""
     used = files_of(pid)
     free = next(number for number in itertools.count() if number not in used)
     hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)[1]
-    resource.prlimit(pid, resource.RLIMIT_NOFILE, (free if soft is None else soft, hard))
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (free + spare if soft is None else soft, hard))
 
 
 class Shim:

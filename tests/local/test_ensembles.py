@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from asking import ask
 from house import until
-from real_triton import CONFIG, NAP, Clock, infer_body, needed, real_triton
+from servers.triton import CONFIG, NAP, Clock, infer_body, needed, real_triton
 
 from tarn.control.scrape import ProbeTarget, Scraper
 from tarn.domain import Known

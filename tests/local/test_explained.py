@@ -20,7 +20,7 @@ def test_a_real_triton_says_how_many_requests_it_answers(house: House) -> None:
     done = house.tarn("up", "-f", spec)
     assert done.returncode == 0, done.stderr
     assert house.tarn("wait", "-c", "said").returncode == 0
-    canaries = house.start("verify", "-c", "said", "--rps", "30", "--for", "20s")
+    canaries = house.start("verify", "-c", "said", "--rps", "30", "--for", "12s")
 
     def loaded() -> dict[str, object] | None:
         done = house.tarn("scaling", "explain", "-c", "said", "-o", "json")

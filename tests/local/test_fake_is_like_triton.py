@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from asking import ask
-from real_triton import DEADLINE_S, Clock, infer_body, needed, real_triton
+from servers.triton import DEADLINE_S, Clock, infer_body, needed, real_triton
 
 from tarn.control.scrape import ProbeTarget, Scraper
 from tarn.domain import Endpoint, Known

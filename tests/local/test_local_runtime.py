@@ -11,12 +11,12 @@ from pathlib import Path
 
 import attrs
 import pytest
-from local_stage import Stage, eventually, fact
+from local_runtime import LocalRuntimeHome, eventually, fact
 
 from tarn.domain import Ended, Running
 from tarn.errors import Superseded
-from tarn_plugins.runtime.local.procfs import processes_of
-from tarn_plugins.runtime.local.records import Records
+from tarn_plugins.runtime.local.files import Records
+from tarn_plugins.runtime.local.machine import processes_of
 from tarn_plugins.runtime.local.runtime import LocalRuntime
 
 pytestmark = pytest.mark.triton
@@ -32,7 +32,7 @@ def cache(tmp_path_factory):
 
 @pytest.fixture
 def stage(tmp_path, cache):
-    stage = Stage(tmp_path, cache)
+    stage = LocalRuntimeHome(tmp_path, cache)
     yield stage
     stage.end()
 
@@ -57,7 +57,7 @@ def infer(running: Running, values: list[float], delay: float = 0.0) -> list[flo
         return json.load(answer)["outputs"][0]["data"]
 
 
-def start_one(stage: Stage) -> tuple[LocalRuntime, Running]:
+def start_one(stage: LocalRuntimeHome) -> tuple[LocalRuntime, Running]:
     runtime = stage.master()
     runtime.start("http://127.0.0.1:1")
     runtime.apply(stage.wish(ID))
@@ -69,12 +69,12 @@ def start_one(stage: Stage) -> tuple[LocalRuntime, Running]:
     return runtime, running
 
 
-def shm_prefix(stage: Stage) -> str:
+def shm_prefix(stage: LocalRuntimeHome) -> str:
     (record,), _ = Records(stage.directory / "instances").read()
     return record.shm_prefix
 
 
-def shm_of(stage: Stage) -> list[Path]:
+def shm_of(stage: LocalRuntimeHome) -> list[Path]:
     return list(Path("/dev/shm").glob(f"{shm_prefix(stage)}*"))
 
 

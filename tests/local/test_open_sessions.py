@@ -14,7 +14,7 @@ pytestmark = pytest.mark.triton
 
 @pytest.fixture
 def api(house: House) -> Iterator[MasterApi]:
-    """The API of a cluster of two that waits for the word of lb1."""
+    """The API of a cluster of two that waits for lb1."""
     far = {"use": "haproxy", "options": {"followers": ["lb1"]}, "required": True}
     drain = {"timeout": "30s", "quiesce": "200ms"}
     done = house.tarn("up", "-f", house.spec("held", discovery=[far], drain=drain))

@@ -5,7 +5,7 @@ import time
 
 import pytest
 from house import MODELS, House, until
-from real_triton import BAD, CONFIG, NAP
+from servers.triton import BAD, CONFIG, NAP
 
 pytestmark = pytest.mark.triton
 

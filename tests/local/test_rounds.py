@@ -15,7 +15,7 @@ import pytest
 from house import House, clear, ids, kill, until
 
 from tarn.cluster import Cluster, ClusterEnvironment
-from tarn_plugins.runtime.local.instance_logs import KEPT
+from tarn_plugins.runtime.local.files import KEPT
 
 ROUNDS = int(os.environ.get("TARN_TEST_ROUNDS", "3"))  # noqa: TID251
 STARTED_A_ROUND = 4
@@ -132,7 +132,7 @@ def test_rounds_of_a_fleet_leave_nothing_behind(place: House) -> None:
         one_round(place, spec)
         after = counts(place)
         print(number, after)
-        # one that was started since the last look of a master may be there beside those it keeps
+        # one that was started since the last look of a master may be there besides those it keeps
         assert after.logs <= KEPT + STARTED_A_ROUND
     assert (before.processes, before.shared_memory, before.temporary) == (0, 0, 0)
     assert attrs.evolve(after, logs=0) == attrs.evolve(before, logs=0)

@@ -17,7 +17,7 @@ from pathlib import Path
 import attrs
 import pytest
 from asking import ask
-from real_triton import CONFIG, Clock, infer_body, needed, real_triton
+from servers.triton import CONFIG, Clock, infer_body, needed, real_triton
 
 from tarn.control.scrape import ProbeTarget, Scraper
 from tarn.domain import Endpoint
@@ -103,7 +103,8 @@ class Bench:
         self.scraper.watch({"a": ProbeTarget(self.endpoint, test=test)})
 
         def said() -> bool:
-            tested = self.scraper.readings()["a"].tested
+            reading = self.scraper.readings().get("a")  # none before its first look
+            tested = None if reading is None else reading.tested
             return tested is not None and tested.number == self.number
 
         until(said)

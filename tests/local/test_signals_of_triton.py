@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import attrs
 import pytest
 from asking import ask
-from real_triton import Clock, infer_body, needed, real_triton
+from servers.triton import Clock, infer_body, needed, real_triton
 
 from tarn.control.scrape import Families, ProbeTarget, Scraper
 from tarn.domain import Endpoint, FleetView, Instance, InstanceState, Known, Limits, Sample, Unknown

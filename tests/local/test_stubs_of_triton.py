@@ -12,14 +12,14 @@ from pathlib import Path
 import attrs
 import pytest
 from asking import ask, free_ports
-from local_stage import Stage, eventually, fact
-from real_triton import CONFIG, NAP
+from local_runtime import LocalRuntimeHome, eventually, fact
+from servers.triton import CONFIG, NAP
 
 from tarn.domain import Ended, Running, StubEnded
 from tarn.domain.spec import ModelsSpec
 from tarn.process_table import age_s
-from tarn.triton.index import parse_index, stubs_ended
-from tarn_plugins.runtime.local.procfs import processes_of
+from tarn.triton.control import parse_index, stubs_ended
+from tarn_plugins.runtime.local.machine import processes_of
 from tarn_plugins.runtime.local.runtime import LocalRuntime
 
 pytestmark = pytest.mark.gray
@@ -37,7 +37,7 @@ class Case:
             (self.models / name).mkdir(parents=True)
             (self.models / name / "config.pbtxt").write_text(CONFIG)
             self.version(name, 1)
-        self.stage = Stage(path, path / "cache")
+        self.stage = LocalRuntimeHome(path, path / "cache")
         self.told: list[StubEnded] = []
 
     def start(self) -> LocalRuntime:

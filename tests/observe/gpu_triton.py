@@ -5,7 +5,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "src"))
 
-from tarn.testing import fake_http, fake_program
+from tarn.testing import fake_http, fake_triton
 from tarn.testing.fake_state import FakeTritonState
 
 GIB = 1 << 30
@@ -19,4 +19,4 @@ def with_gpus(state: FakeTritonState) -> bytes:
 
 
 fake_http.metrics_text = with_gpus
-fake_program.main()
+fake_triton.main()

@@ -12,9 +12,9 @@ from typing import Any
 import attrs
 import httpx
 import pytest
-from browser_stage import PICTURES, Looking, chromium
 from house import House, clear, ids, kill, until
 from playwright.sync_api import Browser
+from servers.browser import PICTURES, DashboardTab, chromium
 
 __all__ = ["chromium"]
 
@@ -115,16 +115,16 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     clear(house)
 
 
-Look = Callable[..., Looking]
+Look = Callable[..., DashboardTab]
 
 
 @pytest.fixture
 def look(chromium: Browser) -> Iterator[Look]:
     """Open tabs; at the end the console of each has to be clean."""
-    tabs: list[Looking] = []
+    tabs: list[DashboardTab] = []
 
-    def opened(**context: Any) -> Looking:
-        tabs.append(Looking(chromium, **context))
+    def opened(**context: Any) -> DashboardTab:
+        tabs.append(DashboardTab(chromium, **context))
         return tabs[-1]
 
     yield opened
@@ -149,6 +149,7 @@ def test_three_become_ready_before_ones_eyes_and_go_again_by_mouse_and_by_keyboa
     page.get_by_role("button", name="Scale to 3").click()
     tab.until("() => document.querySelectorAll('#instances-rows [data-state=starting]').length")
     tab.until(READY, given=[3, 3])
+    page.locator("#asking").wait_for(state="hidden")  # the fleet may be there before the answer is
     states = [text.strip() for text in tab.texts("#instances-rows .state")]
     assert [state for state in states if state != "failed"] == ["ready"] * 3  # another test's kill
     assert fleet.ask("/api/v1/status")["manual"] == 3
@@ -162,6 +163,7 @@ def test_three_become_ready_before_ones_eyes_and_go_again_by_mouse_and_by_keyboa
     assert "1 instance will get no new request" in page.locator("#asking-what").inner_text()
     page.keyboard.press("Enter")
     tab.until(READY, given=[2, 2])
+    page.locator("#asking").wait_for(state="hidden")
     assert page.evaluate("() => document.activeElement.textContent") == "Scale…"
     assert "2 replicas, by hand" in page.locator("#said").inner_text()
     tab.until(

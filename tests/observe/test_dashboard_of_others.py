@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 import pytest
-from browser_stage import Looking, chromium
 from fake_master import (
     TOKEN,
     FakeMaster,
@@ -16,9 +15,10 @@ from fake_master import (
     snapshot,
 )
 from playwright.sync_api import Browser, Route
+from servers.browser import DashboardTab, chromium
 
-from tarn.domain import ClusterState, Decision, Event, InstanceState
-from tarn.http.authorizer_pool import DirectAuthorizer
+from tarn.domain import ClusterState, Decision, Event, InstanceState, Issue
+from tarn.http.blocking_pool import DirectAuthorizer
 
 __all__ = ["chromium"]
 
@@ -40,7 +40,7 @@ def hostile() -> Iterator[FakeMaster]:
         "state": ClusterState.DEGRADED,
         "events": (event(EVIL),),
         "decisions": (decided,),
-        "troubles": (("TARN-1104", EVIL, EVIL),),
+        "issues": (Issue(EVIL, EVIL, code="TARN-1104"),),
     }
     with FakeMaster(snapshot(*rows, **told), api_token=None) as master:
         yield master
@@ -48,7 +48,7 @@ def hostile() -> Iterator[FakeMaster]:
 
 def test_what_is_shown_is_text(chromium: Browser, hostile: FakeMaster) -> None:
     """No name, reason or message of anybody becomes an element."""
-    with Looking(chromium) as tab:
+    with DashboardTab(chromium) as tab:
         tab.page.goto(f"{hostile.url}/dashboard")
         tab.page.locator("#events-list li").wait_for()
         shown = tab.page.locator("body").inner_text()
@@ -71,7 +71,7 @@ def test_a_life_is_told_by_events_and_guessed_where_none_is_left(chromium: Brows
             api_token=None,
             clock=StillClock(),
         ) as master,
-        Looking(chromium) as tab,
+        DashboardTab(chromium) as tab,
     ):
         tab.page.goto(f"{master.url}/dashboard")
         lanes = tab.page.locator("#instances-rows .lane")
@@ -98,7 +98,7 @@ def test_under_a_prefix_it_asks_again_and_again_and_nothing_outside(
         answer = route.fetch(url=f"{master.url}{below}?{parts.query}")
         route.fulfill(response=answer)
 
-    with FakeMaster(api_token=None) as master, Looking(chromium) as tab:
+    with FakeMaster(api_token=None) as master, DashboardTab(chromium) as tab:
         tab.page.route("http://rm.test/**", proxied)
         tab.page.goto(f"http://rm.test{PREFIX}{page}")
         tab.page.locator("#instances-rows tr").first.wait_for()
@@ -114,14 +114,14 @@ def test_who_may_only_look_is_offered_nothing_else(chromium: Browser) -> None:
     """No command and no log; what they may not see at all is said in words."""
     rights = {("anonymous", "view", "")}
     gate = DirectAuthorizer(PolicyAuthorizer(rights=rights))
-    with FakeMaster(api_token=None, gate=gate) as master, Looking(chromium) as tab:
+    with FakeMaster(api_token=None, gate=gate) as master, DashboardTab(chromium) as tab:
         tab.page.goto(f"{master.url}/dashboard")
         tab.page.locator("#instances-rows tr").first.wait_for()
         assert tab.page.get_by_role("button").all_inner_texts() == ["Theme: auto"]
         assert tab.said == []
     with (
         FakeMaster(api_token=None, gate=DirectAuthorizer(PolicyAuthorizer())) as master,
-        Looking(chromium) as tab,
+        DashboardTab(chromium) as tab,
     ):
         tab.page.goto(f"{master.url}/dashboard")
         tab.page.locator("#lost:has-text('You may not look at this cluster')").wait_for()
@@ -131,7 +131,7 @@ def test_who_may_only_look_is_offered_nothing_else(chromium: Browser) -> None:
 
 def test_a_session_that_the_master_does_not_know_leads_to_the_door(chromium: Browser) -> None:
     """Another token, another master: the page asks to sign in again, and shows nothing old."""
-    with FakeMaster() as master, Looking(chromium) as tab:
+    with FakeMaster() as master, DashboardTab(chromium) as tab:
         tab.sign_in(master.url, TOKEN.decode())
         tab.page.evaluate("() => sessionStorage.setItem('tarn-session', 's1.1.old')")
         tab.page.locator("#signing").wait_for()

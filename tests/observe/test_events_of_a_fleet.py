@@ -19,7 +19,7 @@ Row = Mapping[str, Any]
 
 
 class Fleet:
-    """A real fleet of two, whose log is JSON, and a `tarn events -f` beside it."""
+    """A real fleet of two, whose log is JSON, and a `tarn events -f` that follows it."""
 
     def __init__(self, house: House) -> None:
         self.house = house

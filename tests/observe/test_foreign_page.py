@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from chromium_stage import chromium
 from fake_master import FakeMaster
 from playwright.sync_api import Browser, Page
+from servers.browser import running_chromium
 
 from tarn.domain import ProxyRule
 
@@ -100,7 +100,7 @@ def foreign() -> Iterator[int]:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    with chromium() as one:
+    with running_chromium() as one:
         yield one
 
 

@@ -9,7 +9,7 @@ import httpx
 import pytest
 from house import House, clear, ids, kill, until
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
-from real_triton import needed
+from servers.triton import needed
 
 pytestmark = [*needed, pytest.mark.timeout(200)]
 
@@ -128,7 +128,7 @@ def _drained(fleet: Fleet) -> None:
 
 
 def _taken_over(fleet: Fleet) -> None:
-    """A new master counts from 0: what its instances did before is no request of now."""
+    """A new master counts from 0: what its instances did before is not counted."""
     pid = fleet.house.ref(NAME)["pid"]
     kill(pid, signal.SIGKILL)
     until(lambda: fleet.house.ref(NAME)["pid"] != pid, 20, "another master")

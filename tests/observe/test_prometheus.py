@@ -1,4 +1,4 @@
-"""A real Prometheus looks at real fleets for two minutes, while things happen to them."""
+"""A real Prometheus looks at real fleets for a minute, while things happen to them."""
 
 import contextlib
 import math
@@ -14,11 +14,11 @@ import attrs
 import httpx
 import pytest
 import yaml
-from agent_stage import fake_tritons
 from certificates import Authority
 from grafana import dashboard, queries, substituted
 from house import House, clear, ids, kill, until
-from prometheus_stage import Prometheus, prometheus
+from servers.lb_agent import fake_tritons
+from servers.prometheus import PrometheusServer
 
 from tarn.cluster.monitoring import DASHBOARDS, shipped
 from tarn.domain import Applied, Epoch
@@ -27,13 +27,14 @@ from tarn.follow import MasterApi, Trust
 
 pytestmark = pytest.mark.triton
 
-LOOKED_S = 120.0
+SCRAPES_S = 6.0
+"""After each step: enough scrapes for a rate, and for who asks what was before it."""
 REAL, GPUS = "real", "gpus"
 LOOKS_ONLY = "a-token-that-may-only-look"
 INTERVAL = "1s"
 FOR = "2s"
 OF_REAL = f'{{cluster="{REAL}"}}'
-GRAFANAS = {"__rate_interval": "15s", "__interval": "5s", "__range": "120s", "datasource": "x"}
+GRAFANAS = {"__rate_interval": "15s", "__interval": "5s", "__range": "60s", "datasource": "x"}
 """What Grafana itself puts in."""
 LABEL_VALUES = re.compile(r"label_values\((.+), (\w+)\)")
 """In place of minutes: how long an alert waits is tried with promtool, on made-up series."""
@@ -44,7 +45,7 @@ class Stage:
     """Two fleets, and the Prometheus that looks at them."""
 
     house: House
-    prometheus: Prometheus
+    prometheus: PrometheusServer
     began: float
     """Unix seconds of the first scrape."""
     killed: str = ""
@@ -62,12 +63,11 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
         stack.callback(clear, house)  # the drains of which wait for a follower
         _up(house, house.spec(REAL))
         _up(house, _spec_with_gpus(house, root))
-        one = stack.enter_context(prometheus(root / "prometheus", _config(house, root)))
+        one = stack.enter_context(PrometheusServer(root / "prometheus", _config(house, root)))
         stage = Stage(house, one, time.time())
         stack.enter_context(_load(house, REAL))
         followers.enter_context(_follower(house, REAL))
         _story(stage)
-        _at(stage, LOOKED_S)
         yield stage
 
 
@@ -211,10 +211,11 @@ def _story(stage: Stage) -> None:
     """Scale up, kill an instance, drain by scaling down, hold the master still for a while."""
     house, one = stage.house, stage.prometheus
     until(lambda: one.up("tarn") == {"up"}, 20, "both masters scraped")
-    _at(stage, 15)
+    until(lambda: one.up("tarn-triton") == {"up"}, 20, "every Triton scraped")
+    _scraped()
     assert house.tarn("scale", "3", "-c", REAL).returncode == 0
     _settled(house, 3)
-    _at(stage, 40)
+    _scraped()
     held = {series["metric"]["container_id"] for series in one.now(f"tarn_container_load{OF_REAL}")}
     stage.killed = min(held)
     kill(int(stage.killed))  # what runs here as a container is a process
@@ -222,21 +223,25 @@ def _story(stage: Stage) -> None:
     until(lambda: stage.killed not in _containers(one), 10, "the series of who was killed")
     stage.stale_after_s = time.time() - killed_at
     _settled(house, 3)
-    _at(stage, 65)
+    _scraped()
     assert house.tarn("scale", "2", "-c", REAL).returncode == 0
     _settled(house, 2)
-    _at(stage, 90)
+    _scraped()
     master = int(house.ref(REAL)["pid"])
     kill(master, signal.SIGSTOP)
     try:
         until(lambda: "firing" in one.states("TarnMasterDown"), 20, "TarnMasterDown")
     finally:
         kill(master, signal.SIGCONT)
+    calm = ("TarnMasterDown", "TarnBelowTarget")
+    until(lambda: not any(map(one.states, calm)), 30, "the end of every alert")
+    until(lambda: one.up("tarn") == one.up("tarn-triton") == {"up"}, 20, "everybody scraped again")
+    _scraped()
 
 
-def _at(stage: Stage, second: float) -> None:
-    """Wait until so many seconds have been looked at."""
-    threading.Event().wait(max(0.0, stage.began + second - time.time()))
+def _scraped() -> None:
+    """Let Prometheus look a few times more."""
+    threading.Event().wait(SCRAPES_S)
 
 
 def _settled(house: House, count: int) -> None:
@@ -247,7 +252,7 @@ def _settled(house: House, count: int) -> None:
     until(calm, 60, f"{count} ready and nothing else", pause_s=0.5)
 
 
-def _containers(one: Prometheus) -> set[str]:
+def _containers(one: PrometheusServer) -> set[str]:
     """Return the containers of the real fleet that have a series now."""
     return {series["metric"]["container_id"] for series in one.now(f"tarn_container_load{OF_REAL}")}
 

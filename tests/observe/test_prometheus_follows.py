@@ -9,10 +9,11 @@ import attrs
 import pytest
 from fake_master import TOKEN, FakeMaster
 from house import until
-from prometheus_stage import Prometheus, prometheus
+from servers.prometheus import PrometheusServer
 
-from tarn.cluster.monitoring import Scrape, TargetFiles, follow_targets, scrape_config, targets
-from tarn.cluster.monitoring.targets import keep_scrape_token
+from tarn.cluster.monitoring import Scrape, TargetFiles, follow_targets, scrape_config
+from tarn.cluster.monitoring import scrape as targets
+from tarn.cluster.monitoring.scrape import keep_scrape_token
 from tarn.follow import MasterApi
 
 NEW = b"the-token-after-a-takeover"
@@ -30,7 +31,7 @@ class Way:
             return question(api)
 
 
-def scraped(one: Prometheus, url: str) -> bool:
+def scraped(one: PrometheusServer, url: str) -> bool:
     found = one.now('up{job="tarn", cluster="llama"} == 1')
     return [row["metric"]["instance"] for row in found] == [url.removeprefix("http://")]
 
@@ -49,7 +50,7 @@ def test_prometheus_follows_the_master(tmp_path: Path, monkeypatch: pytest.Monke
         follower = threading.Thread(target=follow_targets, args=(files, way, stop, print))
         follower.start()
         try:
-            with prometheus(tmp_path / "prometheus", scrape_config(scrape, files)) as one:
+            with PrometheusServer(tmp_path / "prometheus", scrape_config(scrape, files)) as one:
                 until(lambda: scraped(one, first.url), 30, "a scrape of the first master")
                 # and of two Tritons
                 until(lambda: len(one.ask("targets")["activeTargets"]) == 3, 30, "all targets")

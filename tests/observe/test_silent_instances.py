@@ -38,5 +38,5 @@ def test_what_cannot_be_known_is_not_said(url: str) -> None:
     headers = {"X-TARN-Token": API_TOKEN}
     text = httpx.get(f"{url}/metrics", headers=headers, trust_env=False).text
     assert text.count("\ntarn_container_queue_depth{") == 1
-    assert f'tarn_instances{{state="starting"}} {UNREACHABLE + 1}\n' in text
-    assert "tarn_ready_instances 1\n" in text
+    assert f'tarn_instances{{state="starting"}} {UNREACHABLE + 1}.0\n' in text
+    assert "tarn_ready_instances 1.0\n" in text

@@ -9,7 +9,7 @@ import attrs
 import pytest
 from canaries import Canaries, canary
 from house import House, clear, kill, until
-from real_triton import needed
+from servers.triton import needed
 
 pytestmark = [*needed, pytest.mark.timeout(150)]
 

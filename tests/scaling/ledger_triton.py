@@ -10,7 +10,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "src"))
 
-from tarn.testing import fake_http, fake_program
+from tarn.testing import fake_http, fake_triton
 from tarn.testing.fake_state import FakeTritonState
 
 answered, counted = fake_http.echo, fake_http.metrics_text
@@ -43,4 +43,4 @@ def scraped(state: FakeTritonState) -> bytes:
 
 
 fake_http.echo, fake_http.metrics_text = noted, scraped
-fake_program.main()
+fake_triton.main()

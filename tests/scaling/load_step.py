@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 import attrs
-from discovery_house import soon
 from house import until
 from open_wave import Wave
+from proxied_fleet import soon
 from scaling.scene import Scene
 
 __all__ = ["Answer", "grown", "shrunk", "stepped"]

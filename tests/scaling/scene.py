@@ -13,10 +13,10 @@ from typing import Any
 
 import attrs
 import open_loop
-from agent_stage import fake_tritons
-from discovery_house import Fleet, ledger_model
 from house import House, clear
 from open_wave import Client, Readers, balanced
+from proxied_fleet import Fleet, ledger_model
+from servers.lb_agent import fake_tritons
 
 __all__ = ["Scene", "fakes", "real", "up"]
 

@@ -6,13 +6,16 @@ import time
 from collections.abc import Sequence
 
 import attrs
-from discovery_house import Fleet
 from house import until
 from open_wave import Wave
+from proxied_fleet import Fleet
 
-__all__ = ["EVENTS", "WILFUL", "Course", "Step", "Verb", "draw", "play", "story"]
+__all__ = ["EVENTS", "FEWEST_OVERLAPS", "WILFUL", "Course", "Step", "Verb", "draw", "play", "story"]
 
 EVENTS = 30
+FEWEST_OVERLAPS = EVENTS // 10
+"""Events of a sequence that come before the last one settled: some 8 to 20, the fewer the faster
+the machine starts a Triton, and never so few that a sequence is one rest after another."""
 WILFUL = {
     "use": "target",
     "options": {"target": 0.3},
@@ -20,7 +23,7 @@ WILFUL = {
     "cooldown": "200ms",
     "down": {"window": "0s"},
 }
-"""A policy that has the last word between an ``adapt`` and the next ``scale``: it wants some 3 or 4
+"""A policy that decides between an ``adapt`` and the next ``scale``: it wants some 3 or 4
 replicas for the loads of these tests, and changes its mind with each look."""
 SETTLED_S = 60.0
 _OFTEN = {"scale": 10, "adapt": 3, "drain": 3, "pause": 1, "resume": 1}

@@ -3,9 +3,9 @@
 from pathlib import Path
 
 import pytest
-from discovery_house import executed
 from house import until
 from open_wave import Wave
+from proxied_fleet import executed
 from scaling.load_step import answer, grown, shrunk, stepped
 from scaling.scene import fakes, real, up
 

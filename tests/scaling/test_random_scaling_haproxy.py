@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from discovery_house import Stage, executed, staged
 from open_wave import Wave, straight
+from proxied_fleet import ProxiedFleet, executed, proxied_fleet
 from scaling.scene import real
-from scaling.sequences import EVENTS, WILFUL, draw, play, story
+from scaling.sequences import FEWEST_OVERLAPS, WILFUL, draw, play, story
 
 pytestmark = [pytest.mark.discovery, pytest.mark.triton, pytest.mark.endurance]
 
@@ -23,18 +23,18 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def stage(root: Path) -> Iterator[Stage]:
+def stage(root: Path) -> Iterator[ProxiedFleet]:
     tritons = {
         **real(root, SLOWLY_S),
         "scaling": WILFUL,
     }
-    with staged(root, "wild", tritons) as one:
+    with proxied_fleet(root, "wild", tritons) as one:
         yield one
 
 
 @pytest.mark.parametrize("number", range(SEQUENCES))
 def test_a_random_sequence_through_haproxy_loses_and_doubles_nothing(
-    stage: Stage, root: Path, number: int, sequences_seed: int
+    stage: ProxiedFleet, root: Path, number: int, sequences_seed: int
 ) -> None:
     """Thirty events, many before the last one settled: every request is executed once."""
     steps = draw(sequences_seed, 1000 + number, MOST)
@@ -46,5 +46,5 @@ def test_a_random_sequence_through_haproxy_loses_and_doubles_nothing(
     assert load.report.answered == set(load.numbers), again
     ran = executed(root)
     assert [n for n in load.numbers if ran[n] != 1] == [], again
-    assert course.overlapped > EVENTS / 3, again
+    assert course.overlapped >= FEWEST_OVERLAPS, again
     assert {line.ending[0] for line in stage.door.lines()} == {"-"}, again

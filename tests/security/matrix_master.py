@@ -60,18 +60,18 @@ class Alices:
         """Nothing is open."""
 
 
-class Living(FakeRuntime):
+class LivingInstances(FakeRuntime):
     """A runtime that has just heard from whoever grants containers."""
 
     def heard_s(self) -> float:
         return time.monotonic()
 
 
-class Stage:
+class PlayedPlugins:
     """A plugin: the runtime ``stage`` and the authorizer ``alices``."""
 
     def __init__(self) -> None:
-        self.runtime = Living()
+        self.runtime = LivingInstances()
         self.authorizer = Alices()
 
     @hookimpl
@@ -96,7 +96,7 @@ def matrix_master(
 
     With *secured*, its TLS files, it takes certificates of clients; without *keytab* no tickets.
     """
-    stage = Stage()
+    stage = PlayedPlugins()
     _files(directory, keytab, secured or {})
     with at_work(directory, stage, stage.runtime):
         yield stage.runtime.api_url, stage.authorizer

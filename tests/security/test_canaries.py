@@ -17,12 +17,12 @@ import yaml
 from canaries import Canaries, canary, processes_watched
 from certificates import Authority
 from house import MODELS, House, clear, ids, kill, until
-from ranger_admin import PASSWORD, RecordedAdmin
-from real_triton import needed
+from servers.ranger import PASSWORD, RecordedAdmin
+from servers.triton import needed
 
 from tarn.domain import Secret
-from tarn.domain.master_files import MASTER_FILES
-from tarn.http.route_permissions import ACTIONS
+from tarn.http.admission import ACTIONS
+from tarn.plain.master_files import MASTER_FILES
 from tarn.triton import regions
 from tarn.triton.restricted import key
 

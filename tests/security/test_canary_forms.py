@@ -1,4 +1,4 @@
-"""The watcher for secrets: what it finds, since a check that cannot fail is no check."""
+"""The watcher for secrets: what it finds, since a check that cannot fail proves nothing."""
 
 import base64
 import subprocess

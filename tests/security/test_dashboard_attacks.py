@@ -16,8 +16,8 @@ from fake_master import TOKEN, FakeMaster
 
 from tarn.domain import ProxyRule
 from tarn.domain.access import AccessRules
-from tarn.http.route_permissions import ACTIONS, WRITE
-from tarn.http.sessions import SESSION_S, Sessions
+from tarn.http.admission import ACTIONS, WRITE
+from tarn.http.issued_tokens import SESSION_S, Sessions
 
 pytestmark = pytest.mark.security
 

@@ -84,7 +84,7 @@ def test_a_keystore_that_does_not_open_is_not_written(house: House, spec: str) -
 
 
 def test_a_value_is_no_argument_and_comes_by_a_pipe(house: House, spec: str) -> None:
-    """A second argument is wrong usage; nothing, or nothing but a line end, is no value."""
+    """A second argument is wrong usage; nothing, or nothing but a line end, is not a value."""
     assert house.tarn("secrets", "put", "a", CANARY, "-f", spec).returncode == 2
     done = put(house, spec, "a", "\n")
     assert done.returncode == 2

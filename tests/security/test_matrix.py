@@ -12,12 +12,12 @@ import attrs
 import httpx
 import pytest
 from cells import ask
-from kdc_stage import Realm, realm
 from matrix_master import API_TOKEN, LB_TOKEN, PROXY, RM, Alices, matrix_master
+from servers.kerberos import KerberosRealm
 from test_matrix_table import ACTIONS, PROOFS
 from truth import table
 
-from tarn.http.sessions import Sessions
+from tarn.http.issued_tokens import Sessions
 from tarn.testing.context import cluster_spec
 
 pytestmark = pytest.mark.security
@@ -33,7 +33,7 @@ class Scene:
     """A master, whoever asks it, and what its authorizer heard."""
 
     url: str
-    realm: Realm
+    realm: KerberosRealm
     cache: Path
     authorizer: Alices
 
@@ -50,7 +50,8 @@ class Scene:
 @pytest.fixture(scope="module")
 def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     root = tmp_path_factory.mktemp("realm")
-    one = realm(root)
+    one = KerberosRealm(root)
+    one.start()
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("KRB5_CONFIG", one.environ["KRB5_CONFIG"])
         patch.setenv("KRB5RCACHENAME", f"file2:{root}/replays")
@@ -60,7 +61,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
             with matrix_master(tmp_path_factory.mktemp("master"), keytab) as (url, authorizer):
                 yield Scene(url, one, cache, authorizer)
         finally:
-            one.close()
+            one.stop()
 
 
 TOKEN, OWN = {"X-TARN-Token": API_TOKEN}, {"X-TARN-Token": LB_TOKEN}

@@ -1,6 +1,6 @@
 """What strangers may send to a real server: by name, and none of it gets them anything.
 
-Everything is written to sockets by hand: no client library mends it on the way.
+Everything is written to sockets by hand: no client library corrects it on the way.
 """
 
 import json
@@ -25,11 +25,11 @@ from fake_master import (
 from prometheus_client.parser import text_string_to_metric_families
 
 from tarn.domain import PauseScaling
+from tarn.http import answers
 from tarn.http import app as apps
-from tarn.http import body as bodies
 from tarn.http.admission import LARGEST_TARGET
-from tarn.http.authorizer_pool import DirectAuthorizer
-from tarn.http.hosts import Hosts
+from tarn.http.blocking_pool import DirectAuthorizer
+from tarn.http.request import Hosts
 from tarn.http.server import LARGEST_HEAD, HttpServer
 
 SECRETS = ("llama-0001", "127.0.0.1:80", "replicas")
@@ -210,16 +210,16 @@ def test_each_request_of_a_connection_is_looked_at_by_itself(master: FakeMaster)
 def test_oversize_is_refused_at_its_bound(
     master: FakeMaster, sent: bytes, answers: set[int]
 ) -> None:
-    """Heads, paths, fields, bodies, nesting, numbers: refused, and the server goes on."""
+    """Heads, paths, fields, answers, nesting, numbers: refused, and the server goes on."""
     before = list(master.commands)
     assert status(exchange(master.server.port, sent)) in answers
     assert master.commands == before
     assert status(exchange(master.server.port, request(b"/livez"))) == 200
 
 
-def test_slow_heads_and_slow_bodies_hold_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slow_heads_and_slow_answers_hold_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """A hundred connections with a byte each are cut; the others are answered all the while."""
-    monkeypatch.setattr(bodies, "BODY_WITHIN_S", 0.3)
+    monkeypatch.setattr(answers, "BODY_WITHIN_S", 0.3)
     slow = FakeMaster()
     slow.server.close()
     slow.server = HttpServer(head_within_s=0.4)
@@ -307,7 +307,7 @@ def test_what_is_not_ascii_in_a_target_is_no_page(master: FakeMaster, target: by
 
 
 def test_names_forge_no_label_no_line_and_no_html() -> None:
-    """Whatever a container, a reason or a cluster is called."""
+    """However a container, a reason or a cluster is called."""
     odd = '</title><script>x</script>"} 1\ntarn_forged{a="\\\r\n'
     one = instance(1, container_id=odd, reason=odd, node=odd)
     picture = snapshot(one, reason=odd, events=(event(odd),), name=odd)

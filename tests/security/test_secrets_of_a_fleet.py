@@ -69,7 +69,7 @@ def test_instances_get_them_and_nobody_else(house: House, fleet: str) -> None:
 
 
 def test_another_value_replaces_no_instance(house: House, fleet: str) -> None:
-    """It is no part of the spec: `up` attaches; and a start without secrets leaves none behind."""
+    """It is not part of the spec: `up` attaches; and a start without secrets leaves none behind."""
     shown(house, "up", "-f", fleet)
     before = house.tritons("w")
     (house.root / "hf.jceks").unlink()

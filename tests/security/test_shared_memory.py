@@ -13,13 +13,13 @@ from pathlib import Path
 import attrs
 import pytest
 from asking import ask
-from local_stage import MODELS, Stage, eventually, fact
-from real_triton import backends, needed
+from local_runtime import MODELS, LocalRuntimeHome, eventually, fact
+from servers.triton import backends, needed
 
 from tarn.domain import Running
 from tarn.triton.binary import find_wheel
-from tarn_plugins.runtime.local.procfs import processes_of
-from tarn_plugins.runtime.local.records import Records
+from tarn_plugins.runtime.local.files import Records
+from tarn_plugins.runtime.local.machine import processes_of
 
 pytestmark = [
     *needed,
@@ -72,8 +72,8 @@ def spied(prefix: str) -> Iterator[None]:
 
 
 @pytest.fixture
-def stage(tmp_path: Path) -> Iterator[Stage]:
-    one = Stage(tmp_path / "home", tmp_path / "cache")
+def stage(tmp_path: Path) -> Iterator[LocalRuntimeHome]:
+    one = LocalRuntimeHome(tmp_path / "home", tmp_path / "cache")
     yield one
     one.end()
 
@@ -93,7 +93,9 @@ def wheels_own(tmp_path: Path) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("whose", ["ours", "theirs"])
-def test_no_other_user_reads_what_requests_say(stage: Stage, tmp_path: Path, whose: str) -> None:
+def test_no_other_user_reads_what_requests_say(
+    stage: LocalRuntimeHome, tmp_path: Path, whose: str
+) -> None:
     """Not after a start, an explicit load, a reload, or the end of a stub that was replaced."""
     runtime = stage.master(**(wheels_own(tmp_path) if whose == "theirs" else {}))
     runtime.start("http://127.0.0.1:1")

@@ -9,15 +9,15 @@ from pathlib import Path
 import attrs
 import httpx
 import pytest
-from kdc_stage import Realm, realm
 from matrix_master import API_TOKEN, KNOX, LB_TOKEN, PROXY, Alices, matrix_master
+from servers.kerberos import KerberosRealm
 
 gssapi = pytest.importorskip("gssapi")
 from tickets import Caller  # noqa: E402 (it needs gssapi)
 
 from tarn.errors import LaunchError, NotAuthorizedError  # noqa: E402
-from tarn.http.identity.local_names import LocalNames  # noqa: E402
-from tarn.http.identity.spnego import KeytabTickets  # noqa: E402
+from tarn.http.spnego import KeytabTickets  # noqa: E402
+from tarn.http.users import LocalNames  # noqa: E402
 
 pytestmark = pytest.mark.security
 
@@ -29,7 +29,7 @@ RULE = "RULE:[2:$1@$0](^svc-.*@TARN\\.TEST$)s/@.*//"
 class Scene:
     """A realm with people and services, and a master whose keytab has a key too many."""
 
-    realm: Realm
+    realm: KerberosRealm
     keytab: Path
     url: str
     authorizer: Alices
@@ -43,7 +43,8 @@ class Scene:
 @pytest.fixture(scope="module")
 def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     root = tmp_path_factory.mktemp("realm")
-    one = realm(root, RULE)
+    one = KerberosRealm(root, RULE)
+    one.start()
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("KRB5_CONFIG", one.environ["KRB5_CONFIG"])
         patch.setenv("KRB5RCACHENAME", f"file2:{root}/replays")
@@ -52,7 +53,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
             with matrix_master(tmp_path_factory.mktemp("master"), keytab) as (url, authorizer):
                 yield Scene(one, keytab, url, authorizer)
         finally:
-            one.close()
+            one.stop()
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +79,7 @@ def test_the_master_proves_itself_to_who_asks(scene: Scene, alice: Caller) -> No
 
 
 def test_a_token_counts_once(scene: Scene, alice: Caller) -> None:
-    """Whoever listened and sends it again is refused, and told why."""
+    """Somebody who listened and sends it again is refused, and told why."""
     header = alice.header()
     assert scene.get(header).status_code == 200
     answer = scene.get(header)
@@ -147,7 +148,7 @@ def test_a_rule_of_krb5_conf_names_a_service(scene: Scene) -> None:
 
 
 def test_somebody_with_a_ticket_speaks_for_nobody_else(scene: Scene, alice: Caller) -> None:
-    """Also where a proxy's address is not the one it should have: it is no silent somebody."""
+    """Also where a proxy's address is not the one it should have: it is not anonymous."""
     answer = scene.get({**alice.header(), "X-TARN-User": "bob"})
     assert answer.status_code == 403
     assert scene.get({**alice.header(), "X-TARN-User": "alice"}).status_code == 200
@@ -174,7 +175,7 @@ def test_a_trusted_proxy_proves_itself_by_its_ticket(scene: Scene) -> None:
 
 
 def test_a_ticket_that_a_proxy_passed_on_is_its_users(scene: Scene, alice: Caller) -> None:
-    """With the proxy's own token beside it, it is not clear who asks."""
+    """With the proxy's own token, too, it is not clear who asks."""
     assert scene.get(alice.header(), PROXY).status_code == 200
     assert scene.authorizer.asked[-1].via == "spnego"
     assert scene.get({**alice.header(), "X-TARN-Token": LB_TOKEN}, PROXY).status_code == 400

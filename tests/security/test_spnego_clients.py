@@ -12,7 +12,7 @@ import attrs
 import httpx
 import pytest
 from click.testing import CliRunner
-from kdc_stage import Realm, realm
+from servers.kerberos import KerberosRealm
 
 from tarn.errors import ConfigError, NotAuthorizedError, UnreachableError
 from tarn.follow import KerberosTickets, MasterApi
@@ -33,14 +33,15 @@ REFUSED = {
 
 
 @pytest.fixture(scope="module")
-def kdc(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Realm]:
-    one = realm(tmp_path_factory.mktemp("kdc"))
+def kdc(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KerberosRealm]:
+    one = KerberosRealm(tmp_path_factory.mktemp("kdc"))
+    one.start()
     yield one
-    one.close()
+    one.stop()
 
 
 @pytest.fixture
-def kerberos(kdc: Realm, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Realm:
+def kerberos(kdc: KerberosRealm, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> KerberosRealm:
     """The realm, in this process's environment; nobody has a ticket yet."""
     monkeypatch.setenv("KRB5_CONFIG", kdc.environ["KRB5_CONFIG"])
     monkeypatch.setenv("KRB5CCNAME", f"FILE:{tmp_path / 'nothing'}")
@@ -90,7 +91,7 @@ def answer(request, status, body, challenge):
 
 
 @pytest.fixture
-def acceptor(kerberos: Realm) -> Iterator[tuple[Acceptor, str]]:
+def acceptor(kerberos: KerberosRealm) -> Iterator[tuple[Acceptor, str]]:
     """The acceptor, and its URL."""
     one = Acceptor(kerberos.keytab("http", "HTTP/localhost"))
 
@@ -158,7 +159,7 @@ def test_with_an_api_token_no_ticket_is_shown(acceptor, kerberos, monkeypatch) -
 def test_who_cannot_prove_to_be_the_master_is_not_believed(
     acceptor, kerberos, monkeypatch, proves
 ) -> None:
-    """Whatever the answer says: without the key of the host anybody could have given it."""
+    """No matter what the answer says: without the key of the host anybody could have given it."""
     one, url = acceptor
     one.proves = proves
     monkeypatch.setenv("KRB5CCNAME", f"FILE:{kerberos.ticket('carol')}")

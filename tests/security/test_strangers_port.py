@@ -119,7 +119,7 @@ def test_a_stranger_at_the_dead_masters_port_learns_no_token(  # noqa: PLR0915 (
             lambda: (now := house.ref("demo")) and now["pid"] != ref["pid"] and now, 30, "a master"
         )
         assert urlsplit(after["url"]).port != port
-        assert house.status("demo")["ready"] == 1
+        until(lambda: house.status("demo")["ready"] == 1, 30, "the instance")
         second = token_of(house)
         assert second != first
         assert status_with(after["url"], first) == 401
@@ -143,7 +143,7 @@ def test_a_stranger_at_the_dead_masters_port_learns_no_token(  # noqa: PLR0915 (
         assert done.returncode == 0, done.stderr
         third = token_of(house)
         assert third not in (first, second)
-        assert house.status("demo")["ready"] == 1
+        until(lambda: house.status("demo")["ready"] == 1, 30, "the instance")
         assert house.tritons("demo") == tritons
     received = kept.read_bytes()
     assert b"Authorization: TARN" in received

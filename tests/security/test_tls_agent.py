@@ -1,4 +1,4 @@
-"""What runs beside a load balancer, and what infers, know a master that speaks HTTPS."""
+"""What runs next to a load balancer, and what infers, know a master that speaks HTTPS."""
 
 import os
 import signal
@@ -14,14 +14,14 @@ import tarn.client
 from tarn.cli import run
 from tarn.cluster import ClusterEnvironment
 from tarn.cluster.link import Link
-from tarn.cluster.reaching import reach
+from tarn.cluster.operate.probing import reach
 from tarn.domain import Acknowledge, Epoch
 from tarn.errors import UnreachableError
-from tarn.http.tls import server_context
 from tarn.interfaces import ClusterRef
 from tarn.testing.fakes import FakeDiscovery
 from tarn.testing.wait import until
-from tarn_plugins.discovery.haproxy import commands
+from tarn.tls.contexts import server_context
+from tarn_plugins.discovery.haproxy import servers
 
 
 @pytest.fixture(scope="module")
@@ -45,6 +45,9 @@ class Servers(FakeDiscovery):
     def reach(self, within_s: float) -> None:
         """They are there."""
 
+    def follow(self, answer: object) -> None:
+        assert answer == {"rules": [], "complete": False}  # no Triton has told of its models
+
     def statistics(self) -> None:
         raise AssertionError("there are instances")
 
@@ -60,8 +63,8 @@ def test_the_agent_follows_over_https(
     around: ClusterEnvironment,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """With `--ca`, and a certificate of its own; its word arrives."""
-    monkeypatch.setattr(commands, "_servers", lambda *_: Servers())
+    """With `--ca`, and a certificate of its own; its acknowledgement arrives."""
+    monkeypatch.setattr(servers, "HAProxyServers", lambda *_: Servers())
 
     def end() -> None:
         until(lambda: any(isinstance(c, Acknowledge) for c in master.commands))
@@ -84,7 +87,7 @@ def test_an_agent_that_knows_nobody_says_so_and_does_nothing(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Without the authority, with a file that is none, with a key and no certificate."""
-    monkeypatch.setattr(commands, "_servers", lambda *_: Servers())
+    monkeypatch.setattr(servers, "HAProxyServers", lambda *_: Servers())
     words = ["lb", "haproxy", "--socket", "/s", "--url", master.url, "--name", "lb1"]
     assert run(words, around) == UnreachableError.exit_code
     assert "[TARN-3728]" in capsys.readouterr().err

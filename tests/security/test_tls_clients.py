@@ -9,10 +9,10 @@ import pytest
 from certificates import Authority, Issued
 from fake_master import TOKEN, FakeMaster
 
-from tarn.cluster.master_trust import trust
+from tarn.cluster.entries import trust
 from tarn.errors import ConfigError, TarnError, UnreachableError
 from tarn.follow import MasterApi, Trust
-from tarn.http.tls import server_context
+from tarn.tls.contexts import server_context
 
 
 @pytest.fixture(scope="module")

@@ -74,7 +74,7 @@ def _another_master(house: House, ref: dict[str, object]) -> None:
     """After a kill the next one serves with the same certificate."""
     os.kill(int(str(ref["pid"])), 9)
     until(lambda: house.ref("w")["epoch"] != ref["epoch"], 30, "another master")
-    assert house.status("w")["ready"] == 1
+    until(lambda: house.status("w")["ready"] == 1, 30, "the instance")
     assert house.ref("w")["url"].startswith("https://localhost:")
 
 

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tarn.cli.argv import _starred, secrets_in
-from tarn.cluster.keystore import JKS, KeystoreError, opened
-from tarn.domain.certificate import common_name, hosts
+from tarn.cli import _starred, secrets_in
+from tarn.cluster.start.keystore import JKS, KeystoreError, opened
+from tarn.tls.contexts import common_name, hosts
 
 words = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1)
 
@@ -14,7 +14,7 @@ words = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=
 @settings(deadline=None)
 @given(start=st.sampled_from([b"", JKS, b"\xce\xce\xce\xce", b"\x30\x82"]), rest=st.binary())
 def test_no_bytes_are_a_keystore_by_chance(start: bytes, rest: bytes) -> None:
-    """Whatever a file holds, it is refused in words, and by no other error."""
+    """No matter what a file holds, it is refused in words, and by no other error."""
     with pytest.raises(KeystoreError) as caught:
         opened(start + rest, "password-canary")
     assert "canary" not in str(caught.value)

@@ -9,11 +9,11 @@ import pytest
 from certificates import HOSTS, Authority, Issued, private_pem
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, pkcs12
 
-from tarn.cluster.server_certificate import ends_soon, server_certificate
+from tarn.cluster.start.server_certificate import ends_soon, server_certificate
 from tarn.domain import Secret
-from tarn.domain.master_files import CLIENT_CA, TLS, TLS_CA
 from tarn.domain.spec import TlsSpec
 from tarn.errors import ConfigErrors
+from tarn.plain.master_files import CLIENT_CA, TLS, TLS_CA
 
 ALIAS = "tarn.tls.keystore.password"
 PASSWORD = "changeit-canary"

@@ -8,7 +8,7 @@ import psutil
 import pytest
 from asking import ask
 from house import MODELS, House, clear, ids, kill, until
-from real_triton import needed, real_triton
+from servers.triton import needed, real_triton
 
 from tarn.domain.spec import RESTRICTABLE
 from tarn.testing.fake_state import part

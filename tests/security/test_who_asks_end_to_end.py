@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 from house import House, clear
-from kdc_stage import Realm, realm
+from servers.kerberos import KerberosRealm
 
 pytestmark = pytest.mark.security
 
@@ -17,14 +17,15 @@ LB_TOKEN = "the-own-token-of-one-load-balancer"
 
 
 @pytest.fixture
-def kdc(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Realm]:
-    one = realm(tmp_path_factory.mktemp("realm"))
+def kdc(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KerberosRealm]:
+    one = KerberosRealm(tmp_path_factory.mktemp("realm"))
+    one.start()
     yield one
-    one.close()
+    one.stop()
 
 
 @pytest.fixture
-def secured(tmp_path: Path, kdc: Realm) -> Iterator[House]:
+def secured(tmp_path: Path, kdc: KerberosRealm) -> Iterator[House]:
     """A house whose programs find the realm."""
     one = House(tmp_path)
     replays = f"file2:{kdc.root}/replays"
@@ -46,7 +47,7 @@ def curl(house: House, cache: Path, url: str) -> str:
 
 
 def test_a_cluster_whose_master_takes_tickets_and_trusts_a_proxy(
-    secured: House, kdc: Realm
+    secured: House, kdc: KerberosRealm
 ) -> None:
     """Keytab and token reach the master, 0600; alice is an admin, carol may look, bob not."""
     keytab = kdc.keytab("http", "HTTP/localhost")
@@ -87,7 +88,7 @@ def test_a_cluster_whose_master_takes_tickets_and_trusts_a_proxy(
     assert holders == {"proxy_tokens.json"}
 
 
-def test_what_cannot_work_is_refused_all_at_once(secured: House, kdc: Realm) -> None:
+def test_what_cannot_work_is_refused_all_at_once(secured: House, kdc: KerberosRealm) -> None:
     """A keytab without HTTP/, a token that is missing: both are said, and nothing runs."""
     keytab = kdc.keytab("wrong", "hdfs/localhost")
     proxy = {"name": "lb1", "address": "127.0.0.2", "authenticated_by": "token"}

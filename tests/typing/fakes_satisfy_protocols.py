@@ -3,7 +3,6 @@
 from tarn.clock import SystemClock
 from tarn.interfaces import (
     Authorizer,
-    CeilingSource,
     Clock,
     Deployer,
     Discovery,
@@ -29,4 +28,3 @@ names: UserDirectory = fakes.FakeUserDirectory()
 policy: ScalingPolicy = fakes.FakePolicy()
 secret_store: SecretStore = fakes.FakeSecretStore()
 signal: Signal = fakes.FakeSignal()
-ceiling_source: CeilingSource = fakes.FakeCeilingSource()

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Self
 
 import attrs
+import httpx
 import pytest
 from fake_master import EPOCH, TOKEN, FakeAuthorizer, FakeMaster, event, instance, snapshot
 
@@ -24,7 +25,8 @@ from tarn.errors import (
     UnreachableError,
 )
 from tarn.follow import Master, MasterApi, Message, ViewFollower
-from tarn.http.authorizer_pool import DirectAuthorizer
+from tarn.follow.answers import good_answer
+from tarn.http.blocking_pool import DirectAuthorizer
 from tarn.http.server import HttpServer
 
 
@@ -114,6 +116,16 @@ def test_a_no_of_the_authorizer_says_why() -> None:
         pytest.raises(NotAuthorizedError, match=r"anonymous may not admin.*policy 7"),
     ):
         api.down()
+
+
+@pytest.mark.parametrize(("offers", "takes"), [("Negotiate", True), ("Basic", False), ("", False)])
+def test_a_no_says_whether_a_ticket_would_be_taken(offers: str, takes: bool) -> None:
+    """By the header, in whatever words the master says so."""
+    headers = {"WWW-Authenticate": offers} if offers else {}
+    answer = httpx.Response(401, headers=headers, json={"error": {"principal": "anonymous"}})
+    with pytest.raises(NotAuthorizedError) as caught:
+        good_answer(answer, "http://m")
+    assert caught.value.negotiates is takes
 
 
 def test_a_proxy_variable_is_never_used(

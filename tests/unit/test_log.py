@@ -25,7 +25,7 @@ def record(message: str, *words: object, level: int = logging.INFO, **more: Any)
 
 
 def line(form: str, *words: Any, **more: Any) -> str:
-    return log.formatter(form, "llama").format(record(*words, **more))
+    return log.LineFormatter(form, "llama").format(record(*words, **more))
 
 
 def said(*words: Any, **more: Any) -> dict[str, Any]:
@@ -92,7 +92,7 @@ def test_a_line_that_cannot_be_made_is_said_without_its_words() -> None:
     """A programmer's slip; its words may hold secrets that nobody has looked for."""
     sink = io.StringIO()
     handler = log.ThrottledHandler(sink)
-    handler.setFormatter(log.formatter("json", "llama"))
+    handler.setFormatter(log.LineFormatter("json", "llama"))
     handler.handle(record("%d bottles", "secret words"))
     assert sink.getvalue() == "a line of tarn.some could not be written: TypeError\n"
 
@@ -167,7 +167,7 @@ def test_what_a_loop_raises_is_written_once_a_minute(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(log.time, "monotonic", lambda: now[0])
     stream = io.StringIO()
     lines = log.ThrottledHandler(stream)
-    lines.setFormatter(log.formatter("json", "llama"))
+    lines.setFormatter(log.LineFormatter("json", "llama"))
     for number in range(200):
         lines.handle(record("a tick raised", exc=raised(f"number {number}")))
         lines.handle(record("full: %d", number, kind="full"))
@@ -185,7 +185,7 @@ def test_what_strangers_can_make_others_write_is_bounded() -> None:
     """A garbage request is a line of uvicorn's, each time; its words tell the kind."""
     stream = io.StringIO()
     lines = log.ThrottledHandler(stream)
-    lines.setFormatter(log.formatter("json", "llama"))
+    lines.setFormatter(log.LineFormatter("json", "llama"))
     for _ in range(100):
         foreign = record("Invalid HTTP request received.", level=logging.WARNING)
         foreign.name = "uvicorn.error"

@@ -11,7 +11,6 @@ import pytest
 from fake_master import TOKEN, FakeMaster
 
 from tarn.domain import Scale
-from tarn.domain.request_proof import RequestProof, SignedParts, proof_key
 from tarn.errors import (
     NotAuthorizedError,
     NotFoundError,
@@ -20,8 +19,10 @@ from tarn.errors import (
     UnreachableError,
 )
 from tarn.follow import MasterApi
-from tarn.http.hosts import Hosts
-from tarn.http.identity import KnownProxy, Proofs, network
+from tarn.http.authenticator import KnownProxy, Proofs
+from tarn.http.request import Hosts
+from tarn.plain.credentials import RequestProof, SignedParts, proof_key
+from tarn.tls.contexts import network
 
 UNPROVEN = "TARN-3703"
 

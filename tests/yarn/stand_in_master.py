@@ -2,7 +2,7 @@
 
 ``listen CLASSPATH``: registers where it listens, and stays; ``leave CLASSPATH``: registers, and
 unregisters as succeeded; ``exit CODE``: says why on standard error, and ends; ``sleep``: stays
-without a word.
+silently.
 """
 
 import json
@@ -11,10 +11,10 @@ import sys
 import threading
 from pathlib import Path
 
-from tarn.config.process import environ
+from tarn.config import environ
 from tarn.java import hadoop_classpath, load, start
 from tarn_plugins.runtime.yarn.container import epoch
-from tarn_plugins.runtime.yarn.hadoop.configuration import configuration
+from tarn_plugins.runtime.yarn.hadoop import configuration
 
 
 def main() -> None:

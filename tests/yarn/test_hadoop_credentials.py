@@ -3,13 +3,12 @@
 from typing import Any
 
 import pytest
-from java_stage import java
+from servers.yarn import java
 
 from tarn.java import load
 from tarn_plugins.cli.sandbox.sandbox import Sandbox
-from tarn_plugins.runtime.yarn.hadoop.configuration import configuration
+from tarn_plugins.runtime.yarn.hadoop import configuration
 from tarn_plugins.runtime.yarn.hadoop.credentials import (
-    buffer,
     collect,
     ends_at,
     for_containers,
@@ -39,11 +38,11 @@ def delegation(ends_ms: int) -> Any:
 
 
 def test_files_come_back_byte_for_byte(conf: Any) -> None:
-    """As YARN carries them: written to a buffer, read by the master's login."""
+    """As YARN carries them: written as bytes, read by the master's login."""
     files = {"api_token": bytes(range(256)), "Spec.yaml": b"", "odd name/é": b"\n"}
     credentials = collect(conf, ["/"], files)
-    sent = buffer(credentials)
-    assert sent.remaining() > 256
+    sent = packed(credentials)
+    assert len(sent) > 256
     users = load("org.apache.hadoop.security.UserGroupInformation")
     users.getCurrentUser().addCredentials(credentials)
     assert {name: secret_files()[name] for name in files} == files

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from java_stage import java
+from servers.yarn import java
 
 from tarn.errors import NotFoundError, ProviderError, RefusedError
 from tarn.java import load
 from tarn_plugins.cli.sandbox.sandbox import Sandbox
-from tarn_plugins.runtime.yarn.hadoop.configuration import configuration
+from tarn_plugins.runtime.yarn.hadoop import configuration
 from tarn_plugins.runtime.yarn.hadoop.files import HadoopFiles
 
 pytestmark = pytest.mark.yarn
@@ -80,7 +80,7 @@ def test_public_needs_every_directory_above(files: HadoopFiles, root: str) -> No
 
 
 def test_a_listing_is_sorted_and_relative(files: HadoopFiles, root: str) -> None:
-    """Deep or not; hidden names are the caller's business; directories are no files."""
+    """Deep or not; hidden names are the caller's business; directories are not files."""
     for name in ("b", "a/1/model.py", ".hidden", "a/config.pbtxt", "odd name+%41#é"):
         files.write(f"{root}/{name}", name.encode())
     assert [each.path for each in files.listing(root)] == [".hidden", "b", "odd name+%41#é"]
@@ -120,7 +120,7 @@ def test_of_two_writers_one_wins(files: HadoopFiles, root: str) -> None:
 def test_replacing_and_renaming_leave_one_whole_file(files: HadoopFiles, root: str) -> None:
     """A reader finds the old content or the new, never none."""
     files.write(f"{root}/state", b"old")
-    with pytest.raises(RefusedError, match="exists already"):
+    with pytest.raises(RefusedError, match="already exists"):
         files.write(f"{root}/state", b"new")
     assert files.read(f"{root}/state") == b"old"
     files.write(f"{root}/state", b"new", replace=True)
@@ -132,7 +132,7 @@ def test_replacing_and_renaming_leave_one_whole_file(files: HadoopFiles, root: s
 
 
 def test_what_is_missing_is_said_to_be_missing(files: HadoopFiles, root: str) -> None:
-    """Read, list, look, rename; removing it is no error."""
+    """Read, list, look, rename; removing it is not an error."""
     for ask in (files.read, files.listing, files.entry):
         with pytest.raises(NotFoundError, match="no such file"):
             ask(f"{root}/nope")
@@ -167,7 +167,7 @@ def test_an_unknown_scheme_or_server_is_an_error_in_words(files: HadoopFiles) ->
     """No Java class name is needed to understand it."""
     with pytest.raises(ProviderError, match=r"nosuch://x/y: could not read it: .*nosuch"):
         files.read("nosuch://x/y")
-    with pytest.raises(ProviderError, match="could not name it"):
+    with pytest.raises(ProviderError, match="could not parse it"):
         files.read("")
 
 

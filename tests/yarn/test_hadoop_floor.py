@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from house import until
-from yarn_stage import Hadoop
+from servers.yarn import Hadoop
 
 pytestmark = pytest.mark.yarn
 

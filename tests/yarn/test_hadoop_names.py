@@ -5,12 +5,12 @@ import os
 import pwd
 
 import pytest
-from java_stage import java
+from servers.yarn import java
 
-from tarn.http.identity.local_names import LocalNames
+from tarn.http.users import LocalNames
 from tarn_plugins.cli.sandbox.sandbox import Sandbox
-from tarn_plugins.runtime.yarn.hadoop.configuration import configuration
-from tarn_plugins.runtime.yarn.hadoop.names import HadoopNames
+from tarn_plugins.runtime.yarn.hadoop import configuration
+from tarn_plugins.runtime.yarn.hadoop.login import HadoopNames
 
 pytestmark = pytest.mark.yarn
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import attrs
 import pytest
-from one_maven import one_maven
-from yarn_stage import context as real_context
+from servers.maven import one_maven
+from servers.yarn import context as real_context
 
 from tarn.errors import ProviderError
 from tarn.interfaces import ClientContext

@@ -21,7 +21,7 @@ HEADER = """
 import json, sys, threading, time
 from tarn.config import environ
 from tarn.errors import TarnError
-from tarn.java import describe, hadoop_classpath, java_home, load, start, throwable
+from tarn.java import describe, hadoop_classpath, java_home, leave, load, start, throwable
 classpath = hadoop_classpath(environ())
 start(classpath, 64, java_home(environ()))
 def tell(**said): print(json.dumps(said), flush=True)
@@ -29,9 +29,9 @@ def tell(**said): print(json.dumps(said), flush=True)
 
 
 def run(hadoop: Mapping[str, str], body: str, **more: str) -> tuple[dict[str, Any], str, float]:
-    """Run *body* after HEADER: what it told, its standard error, and how long it took to leave."""
+    """Run *body* after HEADER, and leave: what it told, its standard error, the time to leave."""
     done = subprocess.run(
-        [sys.executable, "-c", HEADER + body + "\ntell(at=time.time(), **answer)\n"],
+        [sys.executable, "-c", HEADER + body + "\ntell(at=time.time(), **answer)\nleave(0)\n"],
         env={**environ(), **hadoop, **more},
         capture_output=True,
         text=True,
@@ -45,11 +45,11 @@ def run(hadoop: Mapping[str, str], body: str, **more: str) -> tuple[dict[str, An
 
 
 def test_it_leaves_at_once_whatever_java_does(hadoop: Sandbox) -> None:
-    """Neither a Java thread that is no daemon nor a Python thread inside Java keeps it."""
+    """Neither a Java thread that is not a daemon nor a Python thread inside Java keeps it."""
     body = """
 threads = load("java.lang.Thread")
 timer = load("java.util.Timer")("stays", False)
-timer.schedule  # a thread that is no daemon runs from here on
+timer.schedule  # a thread that is not a daemon runs from here on
 threading.Thread(target=lambda: threads.sleep(60_000), daemon=True).start()
 threading.Event().wait(0.2)
 names = [str(each.getName()) for each in threads.getAllStackTraces().keySet()]
@@ -99,7 +99,6 @@ answer = {"text": str(fault), "known": fault.is_a("java.lang.RuntimeException")}
 def test_leaving_in_the_middle_of_calls_is_clean(hadoop: Sandbox) -> None:
     """Threads that go in and out of Java do not make the end an abort."""
     body = """
-from tarn.java import leave
 system = load("java.lang.System")
 def busy():
     while True:
@@ -148,7 +147,6 @@ def test_a_jvm_leaves_no_file_behind(hadoop: Sandbox) -> None:
     """`leave` skips Java's own exit, as SIGKILL does: nothing may wait in /tmp for either."""
     body = """
 from pathlib import Path
-from tarn.java import leave
 load("org.apache.hadoop.fs.FileSystem").get(load("org.apache.hadoop.conf.Configuration")())
 tell(at=time.time(), pid=os.getpid())
 leave(0)

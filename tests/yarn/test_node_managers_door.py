@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from java_stage import java
+from servers.yarn import java
 from unmanaged import Application
 
 from tarn.errors import LaunchError, ProviderError, Superseded
@@ -99,7 +99,7 @@ def test_a_container_that_was_never_started_can_be_stopped(app: Application) -> 
 
 
 def test_what_was_given_back_cannot_be_started(app: Application) -> None:
-    """Another place may do: this is no error of the launch itself."""
+    """Another place may do: this is not an error of the launch itself."""
     (grant,) = get(app, 1)
     app.say(releases=(grant.container_id,))
     with pytest.raises(LaunchError, match="this master may not start it") as caught:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from house import until
-from java_stage import java
+from servers.yarn import java
 from unmanaged import Application
 
 from tarn.errors import Superseded
@@ -172,7 +172,7 @@ def test_plain_mode_gives_each_ask_its_own_container() -> None:
 
 
 def test_an_ended_application_supersedes_its_master() -> None:
-    """Whatever the RM calls it: this master may do nothing more."""
+    """No matter what the RM calls it: this master may do nothing more."""
     with Application() as app:
         app.say()
         app.yarn.killApplication(app.id)

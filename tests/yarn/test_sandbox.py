@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 from house import until
-from yarn_stage import Hadoop, YarnHouse, context, sandbox
+from servers.yarn import Hadoop, YarnHouse, context, sandbox
 
 from tarn.errors import NotFoundError, RefusedError, UnreachableError
 from tarn.process_table import start_ticks
-from tarn_plugins.cli.sandbox.network import host
-from tarn_plugins.cli.sandbox.processes import DaemonProcess, containers
+from tarn_plugins.cli.sandbox.daemons import DaemonProcess, containers
+from tarn_plugins.cli.sandbox.options import host
 from tarn_plugins.cli.sandbox.sandbox import Sandbox
 
 pytestmark = pytest.mark.yarn

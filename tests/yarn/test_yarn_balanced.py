@@ -5,10 +5,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from agent_stage import Proxy, agent
 from house import ids, until
-from yarn_fleet import Fleet, Steady
-from zookeeper_stage import Ensemble, client, standalone
+from servers.haproxy import OneBackendHaproxy
+from servers.lb_agent import agent
+from servers.zookeeper import Ensemble, client, standalone
+from yarn_fleet import Fleet, SteadyLoad
 
 pytestmark = [pytest.mark.yarn, pytest.mark.triton]
 
@@ -34,12 +35,17 @@ def test_a_fleet_behind_haproxy_and_in_zookeeper(yarn_house, hadoop, tmp_path, e
     fleet = Fleet(yarn_house, hadoop, "balanced")
     discovery = [
         {"use": "haproxy", "options": {"followers": ["lb1"]}, "required": True},
-        {"use": "zookeeper", "options": {"ensemble": ensemble.address}, "required": True},
+        {
+            "use": "zookeeper",
+            # longer than the next master takes to start, on a slow machine, too
+            "options": {"ensemble": ensemble.address, "session_timeout": "40s"},
+            "required": True,
+        },
     ]
     size = {"min": 1, "max": 3, "initial": 1}
     fleet.up(yarn_house.spec("balanced", replicas=size, discovery=discovery))
     with contextlib.ExitStack() as stack:
-        proxy = stack.enter_context(Proxy(tmp_path))
+        proxy = stack.enter_context(OneBackendHaproxy(tmp_path))
         follows = ("-c", "balanced", "--socket", str(proxy.socket), "--name", "lb1")
         stack.enter_context(agent(yarn_house, *follows))
         consumer = stack.enter_context(client(ensemble.address))
@@ -51,7 +57,7 @@ def test_a_fleet_behind_haproxy_and_in_zookeeper(yarn_house, hadoop, tmp_path, e
 
         until(lambda: everywhere(1), 60, "one server")
         door = {"id": "door", "http": f"127.0.0.1:{proxy.port}"}
-        with Steady(fleet, [door]) as load:
+        with SteadyLoad(fleet, [door]) as load:
             fleet.tarn("scale", "3")
             three = until(lambda: everywhere(3), 60, "three servers")
             url, epoch = fleet.url, fleet.kill_master()

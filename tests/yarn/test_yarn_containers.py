@@ -10,18 +10,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from java_stage import java
+from servers.yarn import Hadoop, java
 from unmanaged import Application
-from yarn_stage import Hadoop
 
 from tarn.domain import Endpoint, Launch
 from tarn.domain.spec import InstanceSpec, ModelsSpec, TritonSpec
 from tarn_plugins.runtime.yarn.hadoop.files import HadoopFiles
-from tarn_plugins.runtime.yarn.launch.launch_file import encode
+from tarn_plugins.runtime.yarn.launch.launch_file import COMMAND, LAUNCH, RUN, SCRIPT, encode
 from tarn_plugins.runtime.yarn.launch.launcher import StagedLauncher
-from tarn_plugins.runtime.yarn.launch.run_script import COMMAND, LAUNCH, RUN, SCRIPT
-from tarn_plugins.runtime.yarn.layout import Layout
-from tarn_plugins.runtime.yarn.master.records import file_name
+from tarn_plugins.runtime.yarn.master.recovery import file_name
 from tarn_plugins.runtime.yarn.messages import (
     AllocatedContainer,
     Ask,
@@ -30,6 +27,7 @@ from tarn_plugins.runtime.yarn.messages import (
     LocalFile,
     Shape,
 )
+from tarn_plugins.runtime.yarn.staging import Layout
 
 pytestmark = pytest.mark.yarn
 
@@ -72,7 +70,7 @@ def layout(app: Application) -> Iterator[Layout]:
 
 @pytest.fixture
 def files(app: Application, layout: Layout) -> HadoopFiles:
-    """The file system, with a repository beside the cluster: a model, an ensemble, leftovers."""
+    """The file system, with a repository next to the cluster: a model, an ensemble, leftovers."""
     made, models = HadoopFiles(app.conf), f"{layout.root}/models"
     for path in ("echo/config.pbtxt", "echo/1/model.py"):
         made.upload(ECHO / path, f"{models}/{path}", mode=0o644)
@@ -191,6 +189,6 @@ def test_a_file_that_changed_after_it_was_listed_is_listed_anew(
     files.write(f"{models}/echo/1/model.py", text + b"\n# new\n", mode=0o644, replace=True)
     start(app, one, 1, models)
     assert app.exit_code(1) == -1000
-    one.heard(app.completed[-1].diagnostics)
+    one.note_diagnostics(app.completed[-1].diagnostics)
     _, url = start(app, one, 2, models)
     serves(app, f"{url}/v2/models/echo/ready")

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from canaries import Canaries
 from house import House, ids, until
+from servers.yarn import Hadoop, YarnHouse
 from yarn_fleet import Fleet, processes, steady
-from yarn_stage import Hadoop, YarnHouse
 
 from tarn.follow import MasterApi
 

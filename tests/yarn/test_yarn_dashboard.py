@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 import pytest
-from chromium_stage import Watched, chromium
 from playwright.sync_api import Browser, expect
+from servers.browser import WatchedPage, running_chromium
 from yarn_fleet import Fleet
 
 pytestmark = [pytest.mark.yarn, pytest.mark.triton]
@@ -18,7 +18,7 @@ STARTED_MS = 90_000
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    with chromium() as one:
+    with running_chromium() as one:
         yield one
 
 
@@ -33,7 +33,7 @@ def test_a_fleet_is_watched_and_scaled_through_the_proxy(yarn_house, hadoop, bro
     fleet = Fleet(yarn_house, hadoop, "watched")
     fleet.up(yarn_house.spec("watched", replicas=ONE, api={"token": "none"}))
     first = fleet.settled(1)["instances"][0]["id"]
-    seen = Watched.of(browser)
+    seen = WatchedPage.of(browser)
     page, url = seen.page, proxied(fleet)
     page.goto(url)
     rows = page.locator("#instances-rows tr")
@@ -69,14 +69,14 @@ def test_no_token_passes_the_proxy_and_a_link_signs_in_at_the_master(
     fleet = Fleet(yarn_house, hadoop, "closed")
     fleet.up(yarn_house.spec("closed", replicas=ONE))
     fleet.settled(1)
-    far = Watched.of(browser)
+    far = WatchedPage.of(browser)
     far.page.goto(proxied(fleet))
     leads = far.page.locator("#signing-address")
     expect(leads).to_be_visible(timeout=SHOWN_MS)
     assert leads.get_attribute("href") == f"{fleet.url}/dashboard"
     expect(far.page.locator("#token")).to_be_hidden()
 
-    near = Watched.of(browser)
+    near = WatchedPage.of(browser)
     link = fleet.tarn("dashboard").strip()
     address, _, code = link.partition("#code=")
     assert address == f"{fleet.url}/dashboard"
@@ -92,7 +92,7 @@ def test_no_token_passes_the_proxy_and_a_link_signs_in_at_the_master(
     assert not [secret for secret in secrets if secret in log]
     assert near.faults == []
 
-    again = Watched.of(browser)
+    again = WatchedPage.of(browser)
     again.page.goto(link)
     expect(again.page.locator("#signing-why")).to_contain_text("used already", timeout=SHOWN_MS)
     fleet.down()

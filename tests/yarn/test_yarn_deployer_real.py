@@ -11,34 +11,33 @@ from typing import Any
 
 import attrs
 import pytest
-from deployer_stage import STAGING, Stage, small
 from house import MODELS
-from yarn_stage import Hadoop
+from servers.yarn import Hadoop
+from stand_in_deployer import LAUNCH_FILES, STAGED, STAGING, DeployerHomes, small
 
 from tarn.domain.spec import InstanceSpec, MasterSpec, ModelsSpec, PlacementSpec, ResourcesSpec
 from tarn.errors import LaunchError, NotFoundError, RefusedError
-from tarn.interfaces import ClusterRef, Progress, Staged
+from tarn.interfaces import ClusterRef, Progress
 from tarn.java import load
 from tarn_plugins.runtime.yarn import YarnSettings
 from tarn_plugins.runtime.yarn.client import deployer as module
 from tarn_plugins.runtime.yarn.client.deployer import YarnDeployer
-from tarn_plugins.runtime.yarn.hadoop.configuration import configuration
-from tarn_plugins.runtime.yarn.layout import Layout
+from tarn_plugins.runtime.yarn.hadoop import configuration
+from tarn_plugins.runtime.yarn.staging import Layout
 
 pytestmark = pytest.mark.yarn
 
 TOKEN = "Zq7-secret-token-of-this-test"
-FILES = {"spec.yaml": b"name: x\n", "staged.json": b"{}", "api_token": TOKEN.encode()}
-STAGED = Staged("/models", "in_place")
+FILES = {**LAUNCH_FILES, "api_token": TOKEN.encode()}
 
 
 _NO_SUCH_GPU = InstanceSpec(ResourcesSpec(gpus=1, gpu_resource="no/such"))
 
 
 @pytest.fixture
-def stage(hadoop: Hadoop) -> Iterator[Stage]:
+def stage(hadoop: Hadoop) -> Iterator[DeployerHomes]:
     """A YARN; its HDFS is in the end as it was before."""
-    one = Stage(hadoop)
+    one = DeployerHomes(hadoop)
     before = one.listing()
     yield one
     assert one.listing() == before
@@ -55,7 +54,7 @@ def state(ref: ClusterRef) -> str:
     return str(json.loads(rest(ref, f"apps/{ref.application_id}"))["app"]["state"])
 
 
-def test_found_used_and_ended_from_another_home(stage: Stage, tmp_path: Path) -> None:
+def test_found_used_and_ended_from_another_home(stage: DeployerHomes, tmp_path: Path) -> None:
     """The owner's other machine gets token and spec; the first one then finds nothing."""
     here, there = stage.deployer(tmp_path / "here"), stage.deployer(tmp_path / "there")
     ref = here.submit(small("two-homes"), STAGED, FILES)
@@ -78,7 +77,7 @@ def test_found_used_and_ended_from_another_home(stage: Stage, tmp_path: Path) ->
     assert not (tmp_path / "here" / "clusters" / "two-homes").exists()
 
 
-def test_no_secret_is_where_others_look(stage: Stage, tmp_path: Path) -> None:
+def test_no_secret_is_where_others_look(stage: DeployerHomes, tmp_path: Path) -> None:
     """Public files, command lines, the RM's REST, and the environment of the master."""
     deployer = stage.deployer(tmp_path / "home")
     ref = deployer.submit(small("secretive"), STAGED, FILES)
@@ -112,7 +111,7 @@ def test_no_secret_is_where_others_look(stage: Stage, tmp_path: Path) -> None:
 
 
 def test_a_master_that_fails_is_told_within_five_seconds_of_its_end(
-    stage: Stage, tmp_path: Path
+    stage: DeployerHomes, tmp_path: Path
 ) -> None:
     """With its exit code and its own words; the log stays readable; nothing else is left."""
     deployer = stage.deployer(tmp_path / "home")
@@ -131,7 +130,7 @@ def test_a_master_that_fails_is_told_within_five_seconds_of_its_end(
     assert "error: nothing can come of this" in lines
 
 
-def test_what_the_rm_refuses_is_told_in_its_words(stage: Stage, tmp_path: Path) -> None:
+def test_what_the_rm_refuses_is_told_in_its_words(stage: DeployerHomes, tmp_path: Path) -> None:
     """And nothing is left of the application."""
     deployer = stage.deployer(tmp_path / "home", queue="no-such-queue")
     with pytest.raises(LaunchError, match="unknown queue: no-such-queue"):
@@ -140,7 +139,7 @@ def test_what_the_rm_refuses_is_told_in_its_words(stage: Stage, tmp_path: Path) 
 
 
 def test_a_master_without_a_word_is_ended(
-    stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    stage: DeployerHomes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The wait has an end, and said what it waited for."""
     monkeypatch.setattr(module, "WAIT_S", 3.0)
@@ -154,8 +153,10 @@ def test_a_master_without_a_word_is_ended(
     assert deployer.find("silent") is None
 
 
-def test_a_cluster_that_ended_itself_is_followed_by_the_next(stage: Stage, tmp_path: Path) -> None:
-    """An owner that is over, whose directory stayed, is no hindrance."""
+def test_a_cluster_that_ended_itself_is_followed_by_the_next(
+    stage: DeployerHomes, tmp_path: Path
+) -> None:
+    """An owner that is over, whose directory stayed, is not in the way."""
     leaving, staying = stage.deployer(tmp_path / "home", "leave"), stage.deployer(tmp_path / "home")
     first = leaving.submit(small("follow"), STAGED, FILES)
     deadline_s = time.monotonic() + 30
@@ -177,7 +178,7 @@ def test_a_cluster_that_ended_itself_is_followed_by_the_next(stage: Stage, tmp_p
         staying.end(second)
 
 
-def test_a_staging_that_others_cannot_pass_is_said(stage: Stage, tmp_path: Path) -> None:
+def test_a_staging_that_others_cannot_pass_is_said(stage: DeployerHomes, tmp_path: Path) -> None:
     """It works nevertheless; what will not, and what to do, is said at once."""
     root = f"{STAGING}-closed"
     stage.files().write(f"{root}/x", b"", mode=0o600)
@@ -186,7 +187,7 @@ def test_a_staging_that_others_cannot_pass_is_said(stage: Stage, tmp_path: Path)
     try:
         ref = deployer.submit(small("closed"), STAGED, FILES)
         deployer.end(ref)
-        note = next(p.message for p in said if p.message.startswith("note: "))
+        note = next(p.message for p in said if p.note)
         assert "runtime.options.staging" in note
         assert "cannot be started again" in note
         assert stage.listing(root) == ["x"]
@@ -211,7 +212,7 @@ def test_a_staging_that_others_cannot_pass_is_said(stage: Stage, tmp_path: Path)
     ],
 )
 def test_checks_against_the_real_yarn(
-    stage: Stage,
+    stage: DeployerHomes,
     tmp_path: Path,
     changes: dict[str, Any],
     settings: dict[str, Any],
@@ -225,7 +226,7 @@ def test_checks_against_the_real_yarn(
 
 @pytest.mark.parametrize("closed", ["above", "whole"])
 def test_what_is_advised_opens_a_repository_on_hdfs(
-    stage: Stage, tmp_path: Path, closed: str
+    stage: DeployerHomes, tmp_path: Path, closed: str
 ) -> None:
     """Each command that is named is run as its owner, and another user's check is content."""
     root, hadoop = f"{STAGING}-closed", stage.hadoop
@@ -254,7 +255,7 @@ def test_what_is_advised_opens_a_repository_on_hdfs(
         hadoop.hdfs_remove(root)
 
 
-def test_without_hadoop_a_check_says_what_to_set(stage: Stage, tmp_path: Path) -> None:
+def test_without_hadoop_a_check_says_what_to_set(stage: DeployerHomes, tmp_path: Path) -> None:
     """One finding, no traceback."""
     bare = attrs.evolve(stage.context(tmp_path), environ={"PATH": "/nowhere"})
     (finding,) = YarnDeployer(YarnSettings(), bare).check(small("bare"))
@@ -262,7 +263,9 @@ def test_without_hadoop_a_check_says_what_to_set(stage: Stage, tmp_path: Path) -
     assert "HADOOP_HOME" in finding.next_step
 
 
-def test_without_a_resource_manager_a_check_does_not_hang(stage: Stage, tmp_path: Path) -> None:
+def test_without_a_resource_manager_a_check_does_not_hang(
+    stage: DeployerHomes, tmp_path: Path
+) -> None:
     """Hadoop's own patience would be a quarter of an hour."""
     conf = tmp_path / "conf"
     conf.mkdir()
@@ -280,7 +283,7 @@ def test_without_a_resource_manager_a_check_does_not_hang(stage: Stage, tmp_path
 
 
 def test_kerberos_without_a_ticket_is_told_before_anything_hangs(
-    stage: Stage, tmp_path: Path
+    stage: DeployerHomes, tmp_path: Path
 ) -> None:
     """Hadoop's own client would retry for minutes."""
     conf = tmp_path / "conf"
@@ -314,22 +317,9 @@ def test_kerberos_without_a_ticket_is_told_before_anything_hangs(
     assert "kinit" in finding.next_step
 
 
-def test_two_resource_managers_are_one_yarn(hadoop_ha: Hadoop, tmp_path: Path) -> None:
-    """Submitted, found, read and ended, whichever of them is active."""
-    stage = Stage(hadoop_ha)
-    deployer = stage.deployer(tmp_path / "home")
-    assert not [f for f in deployer.check(small("pair")) if f.fatal]
-    ref = deployer.submit(small("pair"), STAGED, FILES)
-    try:
-        assert stage.deployer(tmp_path / "there").find("pair") == ref
-        assert ref.proxy_url is not None
-        assert "registered" in list(deployer.logs(ref, "", None))
-    finally:
-        deployer.end(ref)
-    assert deployer.find("pair") is None
-
-
-def test_collected_logs_of_an_instance_are_found_by_its_id(stage: Stage, tmp_path: Path) -> None:
+def test_collected_logs_of_an_instance_are_found_by_its_id(
+    stage: DeployerHomes, tmp_path: Path
+) -> None:
     """After the end nobody knows which container it had; Triton's own table of options does."""
     deployer = stage.deployer(tmp_path / "home")
     ref = deployer.submit(small("collected"), STAGED, FILES)
@@ -348,7 +338,11 @@ class collected:  # noqa: N801 (reads as a word)
     """Logs as a NodeManager would have collected them, while the block runs."""
 
     def __init__(
-        self, stage: Stage, ref: ClusterRef, containers: dict[int, dict[str, str]], scratch: Path
+        self,
+        stage: DeployerHomes,
+        ref: ClusterRef,
+        containers: dict[int, dict[str, str]],
+        scratch: Path,
     ) -> None:
         self._stage, self._ref = stage, ref
         self._containers, self._scratch = containers, scratch

@@ -4,8 +4,8 @@ import secrets
 from pathlib import Path
 
 import pytest
-from deployer_stage import STAGING, Stage, small
-from yarn_stage import Hadoop
+from servers.yarn import Hadoop
+from stand_in_deployer import STAGING, DeployerHomes, small
 
 from tarn.domain import ClusterSpec
 from tarn.interfaces import Deployer, Uploader
@@ -22,7 +22,7 @@ class TestYarn(DeployerContract):
 
     @pytest.fixture(autouse=True)
     def on(self, hadoop: Hadoop) -> None:
-        self.stage = Stage(hadoop)
+        self.stage = DeployerHomes(hadoop)
 
     def make(self, tmp_path: Path) -> Deployer:
         return self.stage.deployer(tmp_path / "home")
@@ -39,7 +39,7 @@ class TestYarnCarries(UploaderContract):
 
     @pytest.fixture(autouse=True)
     def on(self, hadoop: Hadoop) -> None:
-        self.stage = Stage(hadoop)
+        self.stage = DeployerHomes(hadoop)
 
     def make(self, tmp_path: Path) -> Uploader:
         return self.stage.deployer(tmp_path / "home")

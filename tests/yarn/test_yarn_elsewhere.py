@@ -13,9 +13,9 @@ import httpx
 import pytest
 from house import House, until
 from page_links import Links
+from servers.yarn import Hadoop
 from walled import Wall, wall
 from yarn_fleet import Fleet
-from yarn_stage import Hadoop
 
 from tarn.errors import NotAuthorizedError, TarnError
 
@@ -185,7 +185,7 @@ def test_every_verb_works_through_the_proxy(yarn_house, hadoop, firewall) -> Non
 
 
 def test_every_page_works_under_the_proxys_prefix(yarn_house, hadoop) -> None:
-    """Whatever `/` links to is the same page there, with a slash at the end of both or without."""
+    """What `/` links to is the same page there, with a slash at the end of both or without."""
     fleet = Fleet(yarn_house, hadoop, "pages")
     fleet.up(yarn_house.spec("pages", replicas=ONE, api={"token": "none"}))
     fleet.settled(1)

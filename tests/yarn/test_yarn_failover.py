@@ -1,14 +1,14 @@
-"""The active ResourceManager is killed: the other one takes over the same fleet."""
+"""Two ResourceManagers are one YARN; when the active one is killed, the other takes over."""
 
 import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from deployer_stage import Stage
 from house import ids, until
+from servers.yarn import Hadoop, YarnHouse
+from stand_in_deployer import LAUNCH_FILES, STAGED, DeployerHomes, small
 from yarn_fleet import Fleet, steady
-from yarn_stage import Hadoop, YarnHouse
 
 from tarn.errors import NotFoundError, UnreachableError
 
@@ -52,7 +52,7 @@ def test_a_failover_changes_nothing_that_serves(house, tmp_path, hadoop_ha) -> N
         assert set(pids) < set(fleet.tritons())
 
     # another home knows nothing but Hadoop's configuration, whose first RM is away
-    away = Stage(hadoop_ha).deployer(tmp_path / "away", staging=house.staging)
+    away = DeployerHomes(hadoop_ha).deployer(tmp_path / "away", staging=house.staging)
     found = away.find("failover")
     assert found is not None
     assert found.url == fleet.url
@@ -63,6 +63,21 @@ def test_a_failover_changes_nothing_that_serves(house, tmp_path, hadoop_ha) -> N
     assert json.loads(fleet.tarn("status", "-o", "json"))["state"] == "stopped"
     until(lambda: _logs(away, ending.ref), 60, "its collected logs")
     house.clear()
+
+
+def test_two_resource_managers_are_one_yarn(hadoop_ha: Hadoop, tmp_path: Path) -> None:
+    """Submitted, found, read and ended, whichever of them is active."""
+    stage = DeployerHomes(hadoop_ha)
+    deployer = stage.deployer(tmp_path / "home")
+    assert not [f for f in deployer.check(small("pair")) if f.fatal]
+    ref = deployer.submit(small("pair"), STAGED, LAUNCH_FILES)
+    try:
+        assert stage.deployer(tmp_path / "there").find("pair") == ref
+        assert ref.proxy_url is not None
+        assert "registered" in list(deployer.logs(ref, "", None))
+    finally:
+        deployer.end(ref)
+    assert deployer.find("pair") is None
 
 
 def _active(hadoop: Hadoop) -> str:

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 from house import ids, kill, until
+from servers.yarn import Hadoop
 from yarn_fleet import Fleet, steady
-from yarn_stage import Hadoop
 
 pytestmark = [pytest.mark.yarn, pytest.mark.triton, pytest.mark.breaks]
 

@@ -8,7 +8,7 @@ from certificates import Authority
 from house import House
 from yarn_fleet import Fleet, processes
 
-from tarn_plugins.cli.sandbox import network
+from tarn_plugins.cli.sandbox import options
 
 pytestmark = [pytest.mark.yarn, pytest.mark.triton]
 
@@ -22,7 +22,7 @@ def test_a_master_is_known_on_whichever_node_it_runs(yarn_house, hadoop, tmp_pat
     The ResourceManager's proxy knows only whom its own Java knows, and says nothing else.
     """
     authority = Authority(tmp_path / "pki")
-    nodes = tuple(hadoop.host(name) for name in network.nodes(hadoop.options))
+    nodes = tuple(hadoop.host(name) for name in options.nodes(hadoop.options))
     own = authority.issue("nodes", nodes)
     tls = {"cert": str(own.cert), "key": str(own.key), "ca": str(authority.ca)}
     fleet = Fleet(yarn_house, hadoop, "secured")

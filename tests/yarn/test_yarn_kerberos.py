@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 from house import ids, until
-from kerberos_stage import ME, login, run
 from probing import probe, rows
+from servers.kerberos import ME, login, run
+from servers.yarn import KERBEROS_LIFE_S as LIFE_S
+from servers.yarn import Hadoop, YarnHouse
 from yarn_fleet import Fleet, steady
-from yarn_stage import KERBEROS_LIFE_S as LIFE_S
-from yarn_stage import Hadoop, YarnHouse
 
 from tarn.domain import Applied, Epoch
-from tarn.domain.keytab import keytab_keys
 from tarn.errors import NotAuthorizedError
 from tarn.follow import KerberosTickets, MasterApi
+from tarn.plain.credentials import keytab_keys
 
 pytestmark = [pytest.mark.yarn, pytest.mark.triton]
 
@@ -51,7 +51,7 @@ def test_why_kerberos_does_not_help_is_said_at_once(kerberos_house, kerberized, 
     for name, options, said in (
         ("lacks", login("alice@TARN.TEST", keys / "user.keytab"), ("TARN-3762", f"{ME}@TARN.TEST")),
         ("foreign", login("svc@ELSEWHERE", foreign), ("TARN-3766", "realm ELSEWHERE")),
-        ("missing", login(ME, tmp_path / "none"), ("TARN-3761", "is not there")),
+        ("missing", login(ME, tmp_path / "none"), ("TARN-3761", "does not exist")),
     ):
         refused(kerberos_house, name, options, *said)
     conf = tmp_path / "krb5.conf"
@@ -238,7 +238,7 @@ def asks_in_vain(fleet: Fleet, hadoop: Hadoop) -> None:
     why = until(
         lambda: "tokens ended at" in (text := fleet.tarn("why", third["id"])) and text, 20, "why"
     )
-    assert "`tarn up` submits the cluster again" in why
+    assert "submit the cluster again (`tarn down`, then `tarn up`)" in why
     lost = until(
         lambda: [w for w in fleet.status()["warnings"] if "state is not saved" in w], 20, "a word"
     )

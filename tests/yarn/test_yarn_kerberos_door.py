@@ -16,15 +16,15 @@ from typing import Any, Self
 import attrs
 import httpx
 import pytest
-from agent_stage import AgentProcess, agent
-from authz_stage import TOKEN, Door
 from certificates import Authority, Issued
-from haproxy_stage import HAPROXY
 from house import MODELS, ids, until
-from kerberos_stage import ME, keytab, login, run
-from ranger_stage import PolicyServer, item, options, policy
-from yarn_fleet import Fleet, Steady
-from yarn_stage import Hadoop, YarnHouse
+from servers.guarded_haproxy import TOKEN, GuardedHaproxy
+from servers.haproxy import HAPROXY
+from servers.kerberos import ME, keytab, login, run
+from servers.lb_agent import AgentProcess, agent
+from servers.ranger import PolicyServer, item, options, policy
+from servers.yarn import Hadoop, YarnHouse
+from yarn_fleet import Fleet, SteadyLoad
 
 pytestmark = [
     pytest.mark.yarn,
@@ -92,14 +92,14 @@ class Stand:
     """All of it."""
 
     fleet: Fleet
-    door: Door
+    door: GuardedHaproxy
     clients: Clients
     ranger: PolicyServer
     agent: AgentProcess
 
     def servers(self) -> set[str]:
         """Return the servers to which HAProxy sends requests."""
-        rows = self.door.say("show stat triton_backend 4 -1").splitlines()[1:]
+        rows = self.door.command("show stat triton_backend 4 -1").splitlines()[1:]
         shown = [row.split(",") for row in rows if row]
         return {row[1] for row in shown if row[17].startswith("UP")}
 
@@ -125,7 +125,7 @@ def stand(kerberos_house: YarnHouse, kerberized: Hadoop, tmp_path: Path) -> Iter
         fleet = Fleet(kerberos_house, kerberized, NAME)
         fleet.up(_spec(kerberos_house, kerberized, ranger.url))
         door = _rendered(fleet, authority, served)
-        stack.callback(door.end)
+        stack.callback(door.stop)
         clients = stack.enter_context(Clients(door.certificate_port, authority))
         lb = ("--keytab", str(keytab(kerberized, "lb")), "--principal", "lb")
         follows = ("-c", NAME, "--socket", str(door.socket), "--name", AGENT, "--authz", *lb)
@@ -159,14 +159,14 @@ def _spec(house: YarnHouse, hadoop: Hadoop, ranger: str) -> str:
     )
 
 
-def _rendered(fleet: Fleet, authority: Authority, served: Issued) -> Door:
+def _rendered(fleet: Fleet, authority: Authority, served: Issued) -> GuardedHaproxy:
     """Start HAProxy with what the command line writes."""
     root = fleet.house.root / "haproxy"
     root.mkdir()
     both = root / "lb.pem"
     both.touch(0o600)
     both.write_bytes(served.cert.read_bytes() + served.key.read_bytes())
-    door = Door(root, None, 0)
+    door = GuardedHaproxy(root, None, 0)
     words = {
         "--certificate": both,
         "--client-ca": authority.ca,
@@ -195,10 +195,10 @@ def test_rights_to_models_hold_through_the_life_of_a_fleet(stand: Stand) -> None
     until(lambda: clients.may("alice") == 200, 60, "a first yes")
     _each_may_what_they_may(stand)
     _the_master_says_the_same_to_tickets(stand)
-    with Steady(clients, [{"id": "alice"}]) as load:
+    with SteadyLoad(clients, [{"id": "alice"}]) as load:
         fleet.tarn("scale", "2")
         two = stand.everywhere(2)
-        stand.ranger.down()
+        stand.ranger.stop()
         url, epoch = fleet.url, fleet.kill_master()
         while fleet.answered() is None:  # each look takes a while of its own
             assert stand.servers() == two
@@ -207,7 +207,7 @@ def test_rights_to_models_hold_through_the_life_of_a_fleet(stand: Stand) -> None
         assert fleet.url != url
         _the_new_master_has_no_policies_yet(stand)
         stand.ranger.change(policies("alice", "bob"))
-        stand.ranger.up()
+        stand.ranger.start()
         until(lambda: clients.may("bob") == 200, 60, "the new master's answer")
         assert stand.everywhere(2) == two
         fleet.tarn("scale", "1")

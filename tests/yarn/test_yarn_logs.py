@@ -6,12 +6,12 @@ from itertools import islice
 
 import httpx
 import pytest
-from deployer_stage import Stage
 from house import until
+from stand_in_deployer import DeployerHomes
 from yarn_fleet import Fleet
 
 from tarn.cluster import Cluster, ClusterEnvironment, connect
-from tarn.cluster.log_lines import MASTER
+from tarn.cluster.read.logs import MASTER
 from tarn.errors import NotFoundError
 
 pytestmark = [pytest.mark.yarn, pytest.mark.triton, pytest.mark.timeout(300)]
@@ -57,7 +57,9 @@ def test_logs_of_masters_and_instances_before_and_after_the_end(
     assert _asked(fleet, gone, 3)["lines"]
 
     fleet.down()
-    client = Stage(hadoop).deployer(yarn_house.root / "another-home", staging=yarn_house.staging)
+    client = DeployerHomes(hadoop).deployer(
+        yarn_house.root / "another-home", staging=yarn_house.staging
+    )
     ending = until(lambda: client.ended("logs"), 30, "the end of the application")
     assert ending.state == "stopped"
     for id_ in (first, second):
@@ -88,7 +90,9 @@ def test_a_log_on_a_node_is_kept_below_its_bound(yarn_house, hadoop, connected) 
     asked = _asked(fleet, one["id"], 2000)
     assert asked["lines"]
     fleet.down()
-    client = Stage(hadoop).deployer(yarn_house.root / "another-home", staging=yarn_house.staging)
+    client = DeployerHomes(hadoop).deployer(
+        yarn_house.root / "another-home", staging=yarn_house.staging
+    )
     ending = until(lambda: client.ended("bounded"), 30, "the end of the application")
 
     lines = until(lambda: _lines(client, ending.ref, one["id"]), 60, "what was collected")

@@ -14,16 +14,16 @@ from pathlib import Path
 import attrs
 import httpx
 import pytest
-from chromium_stage import chromium
 from house import until
-from kerberos_stage import ME
 from playwright.sync_api import Page, expect
 from security.cells import ask
 from security.truth import table
-from spnego_manager_stage import Door, new_keytab, spnego_manager
+from servers.browser import running_chromium
+from servers.kerberos import ME
+from servers.spnego_manager import ManagerPages, new_keytab, spnego_manager
+from servers.yarn import Hadoop, YarnHouse
 from stranger import install
 from yarn_fleet import Fleet
-from yarn_stage import Hadoop, YarnHouse
 
 pytestmark = [pytest.mark.yarn, pytest.mark.triton]
 
@@ -56,7 +56,7 @@ class Scene:
     """A fleet behind the proxy, and who asks."""
 
     fleet: Fleet
-    door: Door
+    door: ManagerPages
     caches: Mapping[str, Path]
 
     @property
@@ -143,7 +143,7 @@ def browsing(scene: Scene, user: str) -> Iterator[Page]:
     """Open a browser of *user*, who logged in, and was warned that the page is of another user."""
     environ = {**scene.fleet.house.environ, "KRB5CCNAME": f"FILE:{scene.caches[user]}"}
     shows = f"--auth-server-allowlist={scene.door.address}"
-    with chromium(shows, environ=environ) as browser:
+    with running_chromium(shows, environ=environ) as browser:
         context = browser.new_context()
         warned = {"name": f"checked_{scene.fleet.application_id}", "value": "true"}
         context.add_cookies([{**warned, "url": scene.door.url}])

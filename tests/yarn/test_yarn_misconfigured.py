@@ -1,4 +1,4 @@
-"""A YARN with faults that were seeded: `tarn doctor` names each, and what would mend it.
+"""A YARN with faults that were seeded: `tarn doctor` names each, and what would correct it.
 
 Every row is one fault of a real YARN, HDFS or client. Faults that do not disturb one another share
 a *world*: one configuration, for which YARN starts again once.
@@ -19,16 +19,16 @@ from typing import Any
 import attrs
 import pytest
 from house import House
-from yarn_stage import Hadoop, context
+from servers.yarn import Hadoop, context
 
 from tarn.doctor import CheckState, OfferedCheck, Result, examine
 from tarn.domain import CODES, ClusterSpec
 from tarn.interfaces import ClientContext
 from tarn.plain import structure
-from tarn_plugins.cli.sandbox import network
+from tarn_plugins.cli.sandbox import options
 from tarn_plugins.runtime.yarn import YarnSettings
-from tarn_plugins.runtime.yarn.client.deployer import YarnDeployer, start_child
-from tarn_plugins.runtime.yarn.client.hadoop_child import HadoopChild
+from tarn_plugins.runtime.yarn.client.deployer import YarnDeployer
+from tarn_plugins.runtime.yarn.client.hadoop_child import HadoopChild, start_child
 from tarn_plugins.runtime.yarn.doctor.offer import checks
 
 pytestmark = [pytest.mark.yarn, pytest.mark.breaks, pytest.mark.timeout(180)]
@@ -386,7 +386,7 @@ SEEDS: dict[str, tuple[Seed, ...]] = {
 
 
 @attrs.define
-class Desk:
+class DoctorInProcess:
     """Asks doctor in this process; a child process for each user serves a world to its end."""
 
     hadoop: Hadoop
@@ -449,8 +449,8 @@ def looked_at(
 
 
 @pytest.fixture(scope="module")
-def desk(shared_hadoop: Hadoop) -> Iterator[Desk]:
-    """What stands on HDFS and in the labels beside the worlds; the YARN is as it was in the end."""
+def desk(shared_hadoop: Hadoop) -> Iterator[DoctorInProcess]:
+    """What stands on HDFS and in the labels next to the worlds; all is gone in the end."""
     shared_hadoop.up()
     for name in ("shared", "few", "small", "theirs", "private", "secret/echo/1"):
         shared_hadoop.hdfs_make(f"{ROOT}/{name}", "755")
@@ -458,7 +458,7 @@ def desk(shared_hadoop: Hadoop) -> Iterator[Desk]:
     shared_hadoop.hdfs_set(f"{ROOT}/small", "SETQUOTA", storagespacequota=1 << 20)
     shared_hadoop.hdfs_set(f"{ROOT}/private", "SETPERMISSION", permission="700")
     shared_hadoop.hdfs_set(f"{ROOT}/secret", "SETPERMISSION", permission="700")
-    one = Desk(shared_hadoop)
+    one = DoctorInProcess(shared_hadoop)
     yield one
     one.enter("as it is")
     one.close()
@@ -480,7 +480,7 @@ def _make(hadoop: Hadoop, name: str) -> None:
 
 def _put(hadoop: Hadoop, label: str) -> None:
     """Put nm3 into the partition *label*."""
-    port = network.PORTS["nm"]["rpc"]
+    port = options.PORTS["nm"]["rpc"]
     names = [label] if label else []
     body = {"nodeToLabels": [{"nodeId": f"{hadoop.host('nm3')}:{port}", "labels": names}]}
     hadoop.rest.post("replace-node-to-labels", body)
@@ -494,7 +494,9 @@ def _put(hadoop: Hadoop, label: str) -> None:
         for seed in seeds
     ],
 )
-def test_what_is_seeded_is_named_with_its_fix(desk: Desk, world: str, seed: Seed) -> None:
+def test_what_is_seeded_is_named_with_its_fix(
+    desk: DoctorInProcess, world: str, seed: Seed
+) -> None:
     """The check says so, with the right code, and its next step holds the fix."""
     desk.enter(world)
     print(f"seeded: {seed.fault} {seed.spec or ''} {seed.options or ''}")
@@ -510,7 +512,7 @@ def _holds(found: Result, seed: Seed) -> None:
 
 
 @pytest.mark.parametrize("world", ["as it is"])
-def test_nothing_is_wrong_where_nothing_was_seeded(desk: Desk, world: str) -> None:
+def test_nothing_is_wrong_where_nothing_was_seeded(desk: DoctorInProcess, world: str) -> None:
     """But for Hadoop's own quarter of a second before a container is killed.
 
     And a checkout below /tmp or /home looks like one that only this machine has.
@@ -524,7 +526,7 @@ def test_nothing_is_wrong_where_nothing_was_seeded(desk: Desk, world: str) -> No
 
 
 @pytest.mark.parametrize("world", ["careless"])
-def test_a_start_is_refused_in_the_words_of_doctor(desk: Desk, world: str) -> None:
+def test_a_start_is_refused_in_the_words_of_doctor(desk: DoctorInProcess, world: str) -> None:
     """What `tarn up` looks at is a part of what doctor does: each rule has one home."""
     desk.enter(world)
     seed = Seed("too large", "", "", "", resources(memory="2GiB", vcores=4, gpus=1))
@@ -538,7 +540,7 @@ def test_a_start_is_refused_in_the_words_of_doctor(desk: Desk, world: str) -> No
 
 
 @pytest.mark.parametrize("world", ["queues"])
-def test_the_command_says_it_and_fails(desk: Desk, world: str, tmp_path: Path) -> None:
+def test_the_command_says_it_and_fails(desk: DoctorInProcess, world: str, tmp_path: Path) -> None:
     """`tarn doctor` on a YARN whose queue is stopped: exit 1, the fix, and the rest unharmed."""
     desk.enter(world)
     house = House(tmp_path)
@@ -557,7 +559,7 @@ def test_the_command_says_it_and_fails(desk: Desk, world: str, tmp_path: Path) -
 
 @pytest.mark.parametrize("world", ["as it is"])
 def test_a_start_without_docker_on_the_nodes_submits_nothing(
-    desk: Desk, world: str, tmp_path: Path
+    desk: DoctorInProcess, world: str, tmp_path: Path
 ) -> None:
     """It is refused in doctor's words; too few nodes are a note of the same look."""
     desk.enter(world)
@@ -579,7 +581,9 @@ def test_a_start_without_docker_on_the_nodes_submits_nothing(
 
 
 @pytest.mark.parametrize("world", ["as it is"])
-def test_a_directory_without_configuration_is_named(desk: Desk, world: str, tmp_path: Path) -> None:
+def test_a_directory_without_configuration_is_named(
+    desk: DoctorInProcess, world: str, tmp_path: Path
+) -> None:
     """Hadoop takes its defaults then, and asks this machine itself."""
     desk.enter(world)
     (tmp_path / "empty").mkdir()
@@ -598,7 +602,7 @@ def test_a_directory_without_configuration_is_named(desk: Desk, world: str, tmp_
 
 
 @pytest.mark.parametrize("world", ["as it is"])
-def test_an_old_java_here_is_named_once(desk: Desk, world: str, tmp_path: Path) -> None:
+def test_an_old_java_here_is_named_once(desk: DoctorInProcess, world: str, tmp_path: Path) -> None:
     """One check tells it; the others say where to read it."""
     desk.enter(world)
     (tmp_path / "release").write_text('JAVA_VERSION="1.8.0_392"\n')
@@ -613,7 +617,7 @@ def test_an_old_java_here_is_named_once(desk: Desk, world: str, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("world", ["as it is"])
-def test_a_clock_that_is_wrong_is_told(desk: Desk, world: str, tmp_path: Path) -> None:
+def test_a_clock_that_is_wrong_is_told(desk: DoctorInProcess, world: str, tmp_path: Path) -> None:
     """The ResourceManager's web server, seen through something that writes another time."""
     desk.enter(world)
     place = tmp_path / "late"
@@ -629,7 +633,7 @@ def test_a_clock_that_is_wrong_is_told(desk: Desk, world: str, tmp_path: Path) -
 
 @pytest.mark.parametrize("world", ["as it is"])
 def test_a_resource_manager_that_is_down_is_told_and_hdfs_is_looked_at(
-    desk: Desk, world: str
+    desk: DoctorInProcess, world: str
 ) -> None:
     """One finding with the address; what does not depend on YARN is still seen."""
     desk.enter(world)
@@ -652,7 +656,7 @@ def _configured(hadoop: Hadoop, directory: Path, address: str) -> str:
     place = Path(hadoop.environ["HADOOP_CONF_DIR"])
     for name in ("core-site.xml", "hdfs-site.xml"):
         (directory / name).write_text((place / name).read_text())
-    port = network.PORTS["rm"]["http"]
+    port = options.PORTS["rm"]["http"]
     text = (place / "yarn-site.xml").read_text()
     (directory / "yarn-site.xml").write_text(text.replace(f"{hadoop.host('rm')}:{port}", address))
     return str(directory)
@@ -661,7 +665,7 @@ def _configured(hadoop: Hadoop, directory: Path, address: str) -> str:
 @contextlib.contextmanager
 def _late_by(seconds: int, hadoop: Hadoop) -> Iterator[str]:
     """Serve the RM's web pages, with the time of *seconds* ago; yields ``host:port``."""
-    base = f"http://{hadoop.host('rm')}:{network.PORTS['rm']['http']}"
+    base = f"http://{hadoop.host('rm')}:{options.PORTS['rm']['http']}"
 
     class Late(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:

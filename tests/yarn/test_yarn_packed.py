@@ -10,8 +10,8 @@ from pathlib import Path
 import attrs
 import packed
 import pytest
+from servers.yarn import Hadoop, YarnHouse, context, sandbox
 from yarn_fleet import Fleet, processes
-from yarn_stage import Hadoop, YarnHouse, context, sandbox
 
 from tarn_plugins.runtime.yarn import YarnSettings
 from tarn_plugins.runtime.yarn.client.deployer import YarnDeployer

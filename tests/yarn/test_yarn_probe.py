@@ -12,23 +12,22 @@ from typing import Any
 
 import pytest
 from house import until
-from java_stage import java
 from probing import probe, rows
+from servers.yarn import ALIVE, Hadoop, YarnHouse, java
 from unmanaged import Application
-from yarn_fleet import Process, processes
-from yarn_stage import ALIVE, Hadoop, YarnHouse
+from yarn_fleet import ContainerProcess, processes
 
 from tarn.clock import SystemClock
 from tarn.interfaces import ClientContext, Paths
 from tarn_plugins.cli.sandbox.configuration import LABEL
 from tarn_plugins.runtime.yarn import YarnSettings
-from tarn_plugins.runtime.yarn.client.deployer import start_child
-from tarn_plugins.runtime.yarn.hadoop.configuration import configuration
+from tarn_plugins.runtime.yarn.client.hadoop_child import start_child
+from tarn_plugins.runtime.yarn.hadoop import configuration
 from tarn_plugins.runtime.yarn.hadoop.files import HadoopFiles
 from tarn_plugins.runtime.yarn.messages import Ask, Shape
+from tarn_plugins.runtime.yarn.probe.applications import APPLICATION_TYPE
 from tarn_plugins.runtime.yarn.probe.driver import Patience, ProbeRound
 from tarn_plugins.runtime.yarn.probe.messages import ProbeRequest
-from tarn_plugins.runtime.yarn.probe.submitting import APPLICATION_TYPE
 
 pytestmark = pytest.mark.yarn
 
@@ -54,7 +53,7 @@ def alive(hadoop: Hadoop, before: set[str]) -> list[str]:
     return [app["id"] for app in apps if app["id"] not in before]
 
 
-def at_work(hadoop: Hadoop, before: set[str]) -> list[Process]:
+def at_work(hadoop: Hadoop, before: set[str]) -> list[ContainerProcess]:
     """Return the processes of probes on the nodes."""
     return [one for each in began(hadoop) - before for one in processes(each)]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 from house import until
-from ranger_stage import PolicyServer, item, options, policy
+from servers.ranger import PolicyServer, item, options, policy
 from yarn_fleet import Fleet
 
 pytestmark = [pytest.mark.yarn, pytest.mark.triton, pytest.mark.timeout(400)]

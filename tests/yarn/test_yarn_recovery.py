@@ -29,6 +29,10 @@ def same(before, after) -> None:
     assert after["manual"] == before["manual"]
 
 
+def _begun(fleet: Fleet) -> int:
+    return sum(i["state"] in ("starting", "ready") for i in fleet.status()["instances"])
+
+
 @pytest.mark.timeout(400)
 def test_masters_killed_again_and_again_change_nothing(yarn_house, hadoop) -> None:
     """-9 four times in a row, then TERM, then one mid-start and one mid-drain.
@@ -49,10 +53,11 @@ def test_masters_killed_again_and_again_change_nothing(yarn_house, hadoop) -> No
         assert rows[0][0] == seen[0][0]
         assert rows[-1][0] > seen[-1][0]
         attempts = hadoop.attempts(fleet.application_id)
-        assert len(attempts) == 6
+        assert len(attempts) >= 6  # one more where a start takes longer than YARN waits, 10 s
 
         fleet.tarn("scale", "3")
-        until(lambda: len(fleet.status()["instances"]) == 3, 20, "a third one asked for")
+        # It has its container: YARN keeps the tag of one that was allocated and never taken.
+        until(lambda: _begun(fleet) == 3, 20, "a third one begun")
         fleet.after(fleet.kill_master())
         grown = fleet.settled(3)
         assert len(fleet.tritons()) == 3, "one was launched twice"

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 from house import kill, until
+from servers.yarn import Hadoop, YarnHouse
 from yarn_fleet import Fleet
-from yarn_stage import Hadoop, YarnHouse
 
 from tarn.config import environ
 

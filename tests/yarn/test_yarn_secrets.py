@@ -11,8 +11,8 @@ from urllib.parse import quote
 
 import pytest
 from house import until
+from servers.yarn import Hadoop, YarnHouse
 from yarn_fleet import Fleet
-from yarn_stage import Hadoop, YarnHouse
 
 pytestmark = pytest.mark.yarn
 

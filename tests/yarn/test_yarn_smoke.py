@@ -1,4 +1,4 @@
-"""What must work on every Hadoop that is promised; `nox -s yarn_older` runs it on an older one."""
+"""What must work on each Hadoop that is promised, older and newer than the sandbox's."""
 
 import json
 import re

@@ -9,7 +9,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from ranger_stage import opened
+from servers.ranger import opened
 
 from tarn.domain import Principal
 from tarn.java import leave

@@ -6,8 +6,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from ranger_jars import library
-from ranger_stage import SERVICE
+from servers.ranger import SERVICE, library
 
 from tarn.config import environ
 from tarn.domain import Principal

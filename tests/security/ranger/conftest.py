@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ranger_stage import POLICIES, PolicyServer, opened
+from servers.ranger import POLICIES, PolicyServer, opened
 
 from tarn.config import environ
 from tarn.java import java_home, start, started

@@ -5,7 +5,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from ranger_jars import library
+from servers.ranger import library
 
 from tarn.errors import LaunchError
 from tarn.java import IsolatedClassLoader, jvm

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from ranger_stage import PolicyServer, opened
+from servers.ranger import PolicyServer, opened
 
 from tarn.domain import Principal
 from tarn.hookspecs import Factory

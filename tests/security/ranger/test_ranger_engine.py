@@ -11,13 +11,21 @@ from pathlib import Path
 
 import pytest
 from house import until
-from ranger_jars import library
-from ranger_stage import EVERYBODY, POLICIES, SERVICE, PolicyServer, item, options, policy
+from servers.ranger import (
+    EVERYBODY,
+    POLICIES,
+    SERVICE,
+    PolicyServer,
+    item,
+    library,
+    options,
+    policy,
+)
 
 from tarn.domain import ANONYMOUS, Principal, Readiness
-from tarn.http.authorizer_pool import AuthorizerPool
+from tarn.http.blocking_pool import AuthorizerPool
 from tarn_plugins.authorizer.ranger.authorizer import RangerAuthorizer
-from tarn_plugins.authorizer.ranger.definition import service_definition
+from tarn_plugins.authorizer.ranger.setup_file import service_definition
 
 ALICE = Principal("alice", frozenset({"users"}), "spnego")
 OPS = Principal("ops", frozenset({"ml-admins"}), "spnego")
@@ -61,8 +69,8 @@ def test_a_thousand_requests_leave_no_thread_behind(shared: RangerAuthorizer) ->
     async def ask(gate: AuthorizerPool) -> int:
         allowed = 0
         for _ in range(100):
-            asked = (gate.allow(ALICE, "infer", "ocr") for _ in range(10))
-            allowed += sum(one.allowed for one in await asyncio.gather(*asked))
+            asked = (gate.allow_each(ALICE, "infer", ("ocr",)) for _ in range(10))
+            allowed += sum(one.allowed for (one,) in await asyncio.gather(*asked))
         return allowed
 
     gate = AuthorizerPool(
@@ -83,7 +91,7 @@ def _threads() -> int:
 def test_without_ranger_admin_and_cache_nobody_may_anything(own: Open) -> None:
     """Not ready, with the reason; once it answers, decisions follow."""
     with PolicyServer([policy(1, ["*"], [item(["infer"], groups=[EVERYBODY])])]) as stage:
-        stage.down()
+        stage.stop()
         authorizer = own(stage.url)
         verdict = authorizer.check(ALICE, "infer", "ocr")
         assert not verdict.allowed
@@ -92,7 +100,7 @@ def test_without_ranger_admin_and_cache_nobody_may_anything(own: Open) -> None:
         readiness = authorizer.ready()
         assert not readiness.ready
         assert "Connection refused" in readiness.reason
-        stage.up()
+        stage.start()
         until(lambda: authorizer.check(ALICE, "infer", "ocr").allowed, 20, "the policies")
         until(lambda: authorizer.ready() == Readiness(ready=True), 10, "being ready")
 
@@ -142,7 +150,7 @@ def test_the_cache_decides_while_ranger_admin_is_away(own: Open, tmp_path: Path)
     """The next master of a cluster finds the policies of the last one; a broken file is none."""
     with PolicyServer(POLICIES) as stage:
         own(stage.url).close()
-        stage.down()
+        stage.stop()
         kept = tmp_path / "home/clusters/fleet/ranger"
         cache, confirmed = kept / "cache" / f"tarn_{SERVICE}.json", kept / "confirmed"
         long_ago = confirmed.stat().st_mtime - 3 * 3600

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from ranger_evaluator import allowed
-from ranger_stage import PolicyServer, item, opened, policy
+from servers.ranger import PolicyServer, item, opened, policy
 
 from tarn.domain import Principal
 from tarn_plugins.authorizer.ranger.authorizer import RangerAuthorizer
-from tarn_plugins.authorizer.ranger.definition import service_definition
+from tarn_plugins.authorizer.ranger.setup_file import service_definition
 
 PAIRS = 200
 USERS, GROUPS = ("alice", "bob", "carol"), ("ds", "ops", "public")

@@ -8,14 +8,20 @@ import attrs
 import click
 import pytest
 from click.testing import CliRunner, Result
-from ranger_admin import PASSWORD, RecordedAdmin
+from servers.ranger import PASSWORD, RecordedAdmin
 
 from tarn.errors import ConfigError, ConfigErrors, ProviderError, TarnError
 from tarn.interfaces import Progress
 from tarn.testing.context import client_context
 from tarn_plugins.authorizer.ranger.commands import ranger
-from tarn_plugins.authorizer.ranger.definition import ACCESSES, differences, service_definition
-from tarn_plugins.authorizer.ranger.setup_file import AdminState, parse, steps
+from tarn_plugins.authorizer.ranger.setup_file import (
+    ACCESSES,
+    AdminState,
+    differences,
+    parse,
+    service_definition,
+    steps,
+)
 
 POLICIES = """\
 service: triton_prod
@@ -31,7 +37,7 @@ policies:
 """
 
 
-class Desk:
+class CommandLine:
     """A user at the command line."""
 
     def __init__(self, folder: Path, admin: RecordedAdmin) -> None:
@@ -66,9 +72,9 @@ class Desk:
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Desk]:
+def desk(tmp_path: Path) -> Iterator[CommandLine]:
     with RecordedAdmin() as admin:
-        yield Desk(tmp_path, admin)
+        yield CommandLine(tmp_path, admin)
 
 
 def lines(done: Result) -> list[list[str]]:
@@ -76,7 +82,7 @@ def lines(done: Result) -> list[list[str]]:
     return [re.split(r"\s{2,}", line) for line in done.output.splitlines()]
 
 
-def test_everything_is_made_once_and_then_left_alone(desk: Desk) -> None:
+def test_everything_is_made_once_and_then_left_alone(desk: CommandLine) -> None:
     """The second run writes nothing; `check` says so."""
     assert lines(desk.run("install")) == [
         ["created", "definition", "triton"],
@@ -93,7 +99,7 @@ def test_everything_is_made_once_and_then_left_alone(desk: Desk) -> None:
     assert desk.admin.writes == written
 
 
-def test_a_dry_run_writes_nothing(desk: Desk) -> None:
+def test_a_dry_run_writes_nothing(desk: CommandLine) -> None:
     """It says what would be done; `check` fails with status 1."""
     assert {line[0] for line in lines(desk.run("install", "--dry-run"))} == {"would create"}
     assert not desk.admin.writes
@@ -102,7 +108,7 @@ def test_a_dry_run_writes_nothing(desk: Desk) -> None:
     assert done.output.count("missing") == 4
 
 
-def test_a_policy_that_differs_is_updated_and_others_stay(desk: Desk) -> None:
+def test_a_policy_that_differs_is_updated_and_others_stay(desk: CommandLine) -> None:
     """What the file does not name is none of its business."""
     desk.run("install")
     desk.admin.policies[0]["policyItems"][0]["groups"] = ["public"]
@@ -116,7 +122,7 @@ def test_a_policy_that_differs_is_updated_and_others_stay(desk: Desk) -> None:
     assert [one["name"] for one in desk.admin.policies][2] == "by hand"
 
 
-def test_another_definition_is_left_alone_unless_asked(desk: Desk) -> None:
+def test_another_definition_is_left_alone_unless_asked(desk: CommandLine) -> None:
     """That of the Java TARN claims a look-up, and knows no clusters."""
     desk.run("install")
     there = desk.admin.definitions["triton"]
@@ -131,7 +137,7 @@ def test_another_definition_is_left_alone_unless_asked(desk: Desk) -> None:
     assert desk.run("check").exit_code == 0
 
 
-def test_who_may_download_is_added_to_who_does(desk: Desk) -> None:
+def test_who_may_download_is_added_to_who_does(desk: CommandLine) -> None:
     """Nobody loses that right."""
     desk.run("install")
     desk.admin.services["triton_prod"]["configs"] = {"policy.download.auth.users": "knox", "x": "y"}
@@ -142,7 +148,7 @@ def test_who_may_download_is_added_to_who_does(desk: Desk) -> None:
     }
 
 
-def test_a_service_of_another_type_is_refused(desk: Desk) -> None:
+def test_a_service_of_another_type_is_refused(desk: CommandLine) -> None:
     """Its policies would be about something else."""
     desk.run("install")
     desk.admin.services["triton_prod"]["type"] = "hdfs"
@@ -150,7 +156,7 @@ def test_a_service_of_another_type_is_refused(desk: Desk) -> None:
     assert "of the type 'hdfs'" in str(error)
 
 
-def test_users_that_ranger_admin_does_not_know_are_told(desk: Desk) -> None:
+def test_users_that_ranger_admin_does_not_know_are_told(desk: CommandLine) -> None:
     """In its words, with what to do."""
     desk.file.write_text(POLICIES.replace("alice", "nobody-knows"))
     error = desk.fails("install")
@@ -158,7 +164,7 @@ def test_users_that_ranger_admin_does_not_know_are_told(desk: Desk) -> None:
     assert "nobody-knows: user does not exist" in str(error)
 
 
-def test_a_wrong_password_is_told(desk: Desk) -> None:
+def test_a_wrong_password_is_told(desk: CommandLine) -> None:
     """Who was not let in, and never with what."""
     desk.secret.write_text("canary-wrong")
     error = desk.fails("install")
@@ -168,8 +174,8 @@ def test_a_wrong_password_is_told(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("status", [500, 503])
-def test_a_server_in_trouble_is_not_taken_for_an_empty_one(desk: Desk, status: int) -> None:
-    """503 would else mean: make everything anew."""
+def test_a_server_in_trouble_is_not_taken_for_an_empty_one(desk: CommandLine, status: int) -> None:
+    """503 would else mean: make everything again."""
     desk.admin.status = status
     error = desk.fails("install")
     assert error.code == "TARN-3410"
@@ -177,7 +183,7 @@ def test_a_server_in_trouble_is_not_taken_for_an_empty_one(desk: Desk, status: i
     assert not desk.admin.writes
 
 
-def test_nobody_at_the_url_is_told(desk: Desk) -> None:
+def test_nobody_at_the_url_is_told(desk: CommandLine) -> None:
     """With the address, and without a traceback of three libraries."""
     error = desk.fails("install", url="http://127.0.0.1:9")
     assert isinstance(error, ProviderError)
@@ -185,7 +191,7 @@ def test_nobody_at_the_url_is_told(desk: Desk) -> None:
     assert "127.0.0.1:9" in str(error)
 
 
-def test_the_password_has_no_option(desk: Desk) -> None:
+def test_the_password_has_no_option(desk: CommandLine) -> None:
     """Arguments can be read by every user of the machine; a URL with one is refused."""
     assert "--password " not in desk.run("install", "--help").output
     assert desk.run("install", "--password", "x").exit_code == 2
@@ -193,13 +199,13 @@ def test_the_password_has_no_option(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("content", ["", "\n"])
-def test_no_password_is_told(desk: Desk, content: str) -> None:
+def test_no_password_is_told(desk: CommandLine, content: str) -> None:
     """An empty file is none."""
     desk.secret.write_text(content)
     assert desk.fails("install").code == "TARN-3415"
 
 
-def test_a_file_that_is_not_there_is_told(desk: Desk, tmp_path: Path) -> None:
+def test_a_file_that_is_not_there_is_told(desk: CommandLine, tmp_path: Path) -> None:
     """Each by its own code."""
     missing = str(tmp_path / "missing")
     assert desk.fails("install", "--password-file", missing).code == "TARN-3415"

@@ -11,23 +11,24 @@ from typing import Any
 
 import gssapi
 import pytest
-from kdc_stage import REALM, Realm, realm
-from ranger_stage import POLICIES, PolicyServer, site
+from servers.kerberos import REALM, KerberosRealm
+from servers.ranger import POLICIES, PolicyServer, site
 
 PLUGIN = "ranger.plugin.triton.ugi"
 
 
 @pytest.fixture
-def kdc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Realm]:
+def kdc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[KerberosRealm]:
     (tmp_path / "kdc").mkdir()
-    one = realm(tmp_path / "kdc")
+    one = KerberosRealm(tmp_path / "kdc")
+    one.start()
     monkeypatch.setenv("KRB5_CONFIG", one.environ["KRB5_CONFIG"])
     yield one
-    one.close()
+    one.stop()
 
 
-def test_a_keytab_of_the_site_opens_ranger_admin(kdc: Realm, tmp_path: Path) -> None:
-    """It logs in beside whatever else the JVM does; without a login everything is denied."""
+def test_a_keytab_of_the_site_opens_ranger_admin(kdc: KerberosRealm, tmp_path: Path) -> None:
+    """It logs in next to whatever else the JVM does; without a login everything is denied."""
     mine = kdc.keytab("tarn", "tarn/localhost")
     service = kdc.keytab("http", "HTTP/localhost")
     proven: list[str] = []

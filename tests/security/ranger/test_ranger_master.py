@@ -7,7 +7,7 @@ from pathlib import Path
 
 import httpx
 from house import House, until
-from ranger_stage import EVERYBODY, PolicyServer, item, options, policy
+from servers.ranger import EVERYBODY, PolicyServer, item, options, policy
 
 from tarn.http.pages import STALE
 
@@ -19,7 +19,7 @@ ASKED = 40
 
 
 def test_a_master_asks_ranger_and_has_all_its_answers_audited(house: House) -> None:
-    """Policies decide; a fleet grows beside the JVM; a change is followed; SIGTERM loses nothing.
+    """Policies decide; a fleet grows next to the JVM; a change is followed; SIGTERM loses nothing.
 
     What it says of Ranger Admin's absence is in /health, and decisions go on from what it has.
     """
@@ -39,13 +39,13 @@ def test_a_master_asks_ranger_and_has_all_its_answers_audited(house: House) -> N
             assert allowed(api, "bob", "list", "another")
             assert house.tarn("scale", "2", "-c", "guarded").returncode == 0
             until(lambda: len(house.tritons("guarded")) == 2, 30, "the second instance")
-            stage.down()
+            stage.stop()
             until(lambda: "cannot be reached" in why(api, "alice"), 10, "being stale")
             assert allowed(api, "alice")
             health = api.get("/health")
             assert health.status_code == 200
             assert STALE in health.text
-            stage.up()
+            stage.start()
             stage.change(POLICIES[1:])
             until(lambda: not allowed(api, "alice"), 10, "the change")
             answers = [allowed(api, user, "list") for user in ("alice", "bob") * (ASKED // 2)]

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from tarn.cli.argv import hide, secrets_in
+from tarn.cli import hide, secrets_in
 
 SECRET = "sesame-open-0123456789"
 
 PROGRAM = """
 import sys
 from pathlib import Path
-from tarn.cli.argv import hide
+from tarn.cli import hide
 print(hide(sys.argv[1:]), Path("/proc/self/cmdline").read_bytes())
 """
 

@@ -6,9 +6,9 @@ import pytest
 from fake_fleet import FakeFleet
 
 from tarn.cli import run
-from tarn.domain.lint import LintFinding, Location
 from tarn.errors import PluginError
 from tarn.hookspecs import LintRule, hookimpl
+from tarn.interfaces.lint import LintFinding, Location
 from tarn.plugins import load
 
 CONFIG = 'backend: "python"\ninput [ { name: "IN" data_type: TYPE_FP32 dims: [ 1 ] } ]\n'
@@ -127,6 +127,32 @@ def test_a_path_without_a_repository_is_wrong_usage(tarn):
     Path("file").write_text("x")
     assert tarn("lint", "file")[0] == 2
     assert tarn("lint")[0] == 2
+
+
+CACHED = "response_cache { enable: true }\n"
+
+
+def test_without_a_path_the_repository_of_the_spec_is_looked_at(tarn):
+    """Then what the models want is compared with what the spec gives."""
+    model("ocr", CACHED)
+    Path("tarn.yaml").write_text("models: repo\n")
+    code, out, err = tarn("lint")
+    assert (code, err) == (0, "1 model: 1 warning\n")
+    assert ": warning TARN-2347: response_cache is enabled" in out
+    assert "ocr/config.pbtxt:1:1" in out
+    Path("tarn.yaml").write_text("{models: repo, triton: {cache: {size: 256MiB}}}\n")
+    assert tarn("lint")[1:] == ("", "1 model: nothing to say\n")
+
+
+def test_a_path_is_compared_with_a_spec_only_where_one_is_named(tarn):
+    """The repository need not be that of the tarn.yaml which happens to be here."""
+    model("ocr", CACHED)
+    Path("tarn.yaml").write_text("models: other\n")
+    assert tarn("lint", "repo") == (0, "", "1 model: nothing to say\n")
+    assert "TARN-2347" in tarn("lint", "repo", "-f", "tarn.yaml")[1]
+    code, _, err = tarn("lint", "repo", "-f", "nowhere.yaml")
+    assert code == 2
+    assert "nowhere.yaml" in err
 
 
 def test_a_uri_is_looked_at_in_a_copy_and_never_repaired(tarn):

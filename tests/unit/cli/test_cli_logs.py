@@ -8,8 +8,8 @@ import pytest
 from fake_fleet import FakeFleet
 
 from tarn.cli import run
-from tarn.cli.stamped import Painter
-from tarn.cluster.log_lines import LogLine
+from tarn.cli.logs import Painter
+from tarn.cluster.read.logs import LogLine
 from tarn.errors import ConfigError
 from tarn.plain import since
 

@@ -42,6 +42,19 @@ def test_a_table_compares_and_each_change_has_its_reason(tarn) -> None:
     assert "simulating: target (1 of 3)" in err
 
 
+def test_an_empty_name_of_a_policy_is_an_error(tarn) -> None:
+    """``--policy "$UNSET"`` must not mean the default."""
+    code, _, err = tarn("--trace", "daily:1", "--policy", "")
+    assert code == 2
+    assert "the name is empty" in err
+
+
+def test_without_its_plugin_the_verb_says_what_is_missing(fleet: FakeFleet, capsys) -> None:
+    """It is in the help, so nobody shall be told that it does not exist."""
+    assert run(("simulate", "--trace", "daily:1"), fleet.environment) == 2
+    assert "'simulate' comes with a plugin of TARN" in capsys.readouterr().err
+
+
 def test_json_and_yaml_say_the_same(tarn) -> None:
     """For programs, every number and every decision."""
     _, as_json, _ = tarn("--trace", "load.csv", "--policy", "knative", "-o", "json")

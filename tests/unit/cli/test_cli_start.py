@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-HEAVY = ("httpx", "cattrs", "starlette", "uvicorn", "asyncio", "pluggy", "tritonclient")
+HEAVY = ("httpx", "starlette", "uvicorn", "asyncio", "pluggy", "tritonclient")
 
 
 def modules(*arguments: str) -> set[str]:

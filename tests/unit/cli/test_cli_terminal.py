@@ -17,7 +17,7 @@ PROGRAM = """
 import json, sys
 import click
 from tarn import cli
-from tarn.cli.talk import Talk
+from tarn.cli.show import Talk
 from tarn.errors import TarnError
 from tarn.interfaces import Progress
 
@@ -29,7 +29,7 @@ def attacked():
     click.echo(click.style("ours", fg="red"), err=True)
     print(json.dumps({"reason": evil}, ensure_ascii=False))
     talk = Talk()
-    talk(Progress("loading", f"note: {evil}"))
+    talk(Progress("loading", evil, note=True))
     talk.done()
     error = TarnError(evil, where=evil, next_step=evil)
     error.add_note(evil)

@@ -199,7 +199,7 @@ def test_a_sequence_stays_where_it_began_and_is_never_repeated(three):
         (home,) = [triton for triton in three if triton.requests]
         assert len(home.requests) == 2
         home.crash()
-        with pytest.raises(UnreachableError, match="held the state of sequence 7"):
+        with pytest.raises(UnreachableError, match="held the state of sequence '7'"):
             await asks(client, 3, sequence_id=7)
 
     run(work, http_of(three))

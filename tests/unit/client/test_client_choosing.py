@@ -4,7 +4,7 @@ import attrs
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tarn.client.choosing import choose
+from tarn.client.pool import choose
 
 
 @attrs.define

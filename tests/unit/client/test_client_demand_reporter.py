@@ -10,13 +10,13 @@ from client_stage import asks, publish, tensor
 from fake_master import TOKEN, FakeAuthorizer, FakeMaster, snapshot
 
 import tarn.client
-from tarn.client.demand_reporter import DemandReporter
+from tarn.client.master_link import DemandReporter
 from tarn.client.pool import InstancePool
 from tarn.client.targets import ServiceAddress
 from tarn.domain import Demand, Verdict
 from tarn.errors import ConfigError, UnreachableError
 from tarn.follow import MasterApi
-from tarn.http.authorizer_pool import DirectAuthorizer
+from tarn.http.blocking_pool import DirectAuthorizer
 from tarn.testing.fake_triton import FakeTriton
 from tarn.testing.fakes import FakeClock
 from tarn.testing.wait import until

@@ -13,16 +13,18 @@ from hypothesis import strategies as st
 from tritonclient.utils import InferenceServerException
 
 import tarn.client
-from tarn.client.ejecting import (
+from tarn.client.pool import (
+    CUTS_TO_EJECT,
     LONGEST_BACK_OFF_S,
     MODEL_FAILURES,
     SERVER_FAILURES,
     UNREPEATED_AFTER_S,
     AnswerRecord,
+    InstancePool,
+    PoolMember,
     enough,
     room,
 )
-from tarn.client.pool import CUTS_TO_EJECT, InstancePool, PoolMember
 from tarn.client.targets import ServiceAddress
 from tarn.domain import Demand
 from tarn.errors import TimedOutError

@@ -14,7 +14,7 @@ from fake_master import TOKEN, FakeMaster, snapshot
 from tritonclient.utils import InferenceServerException
 
 import tarn.client
-from tarn.client.ejecting import MODEL_FAILURES, SERVER_FAILURES
+from tarn.client.pool import MODEL_FAILURES, SERVER_FAILURES
 from tarn.domain import Endpoint
 from tarn.errors import ConfigError, RefusedError, TimedOutError, UnreachableError
 from tarn.testing.wait import until
@@ -323,3 +323,34 @@ def test_a_dead_instance_is_ejected_once_for_each_failure(two):
         with pytest.raises(UnreachableError):
             asks(client, 1)
         assert slot.failures == two[0].service.asked == 1
+
+
+def test_a_sequence_stays_where_it_began_and_its_id_is_sent_as_a_header(two):
+    """A load balancer cannot read the message, but it can read the metadata."""
+    seen = []
+
+    def note(server):
+        def of(context, _said):
+            seen.append((server, dict(context.invocation_metadata()).get("x-sequence-id")))
+
+        return of
+
+    for number, server in enumerate(two):
+        server.service.fails = note(number)
+    with tarn.client.grpc(of(two)) as client:
+        for sequence in range(1, 41):  # so many that both get some, whatever their ports are
+            for step in range(4):
+                asks(client, 1, sequence_id=sequence, sequence_start=step == 0)
+        homes = {
+            number: {server for server, sent in seen if sent == str(number)}
+            for number in range(1, 41)
+        }
+        assert all(len(home) == 1 for home in homes.values())
+        assert set.union(*homes.values()) == {0, 1}
+        (home,) = homes[1]
+        two[home].close()
+        for _ in range(2):
+            with pytest.raises(UnreachableError, match="held the state of sequence '1'"):
+                asks(client, 1, sequence_id=1)
+        assert asks(client, 5, sequence_id=1, sequence_start=True) == 5
+    assert seen[-1] == (1 - home, "1")

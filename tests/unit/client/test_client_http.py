@@ -21,6 +21,7 @@ from tritonclient.utils import InferenceServerException
 
 import tarn.client
 from tarn.client import blocking
+from tarn.client.affinity import RequestKey
 from tarn.client.blocking import HttpClient
 from tarn.client.http_connection import ClientConnection, NotHttpError
 from tarn.client.requests import inference
@@ -338,7 +339,7 @@ def test_a_sequence_stays_where_it_began(three):
                 client, number, sequence_id=7, sequence_start=number == 0, sequence_end=number == 5
             )
         assert sorted(len(triton.requests) for triton in three) == [0, 0, 6]
-        assert client._sequences.home(7) is None
+        assert client._router.home(RequestKey("echo", b"7")) is None
 
 
 def test_a_sequence_is_never_repeated(three):

@@ -6,13 +6,14 @@ from client_stage import tensor
 from tritonclient.utils import InferenceServerException
 
 import tarn.client
-from tarn.client import sequences
+from tarn.client import affinity
+from tarn.client.affinity import AffinityRouter, RequestKey
 from tarn.client.pool import PoolMember
 from tarn.client.requests import inference, plain
-from tarn.client.sequences import Sequences
-from tarn.client.statistics import summed
 from tarn.client.targets import ServiceAddress, parse
 from tarn.errors import ConfigError
+from tarn.testing.fakes import FakeClock
+from tarn.triton.merged_answers import summed_statistics
 
 
 @pytest.mark.parametrize(
@@ -102,7 +103,7 @@ def test_sums_the_statistics_of_a_fleet():
         model = {"name": name, "version": "1", "last_inference": last, "inference_count": count}
         return {"model_stats": [{**model, "inference_stats": stats, "batch_stats": sizes}]}
 
-    (echo, other) = summed(
+    (echo, other) = summed_statistics(
         [one(2, 50, [(1, 2)]), one(3, 40, [(1, 1), (4, 7)]), one(1, 1, [], name="other")]
     )["model_stats"]
     assert (echo["version"], echo["last_inference"], echo["inference_count"]) == ("1", 50, 5)
@@ -112,18 +113,19 @@ def test_sums_the_statistics_of_a_fleet():
         (4, 7),
     ]
     assert other["name"] == "other"
-    assert summed([]) == {"model_stats": []}
+    assert summed_statistics([]) == {"model_stats": []}
 
 
 def test_forgets_the_oldest_sequence_that_nobody_ended():
     """A caller that never ends its sequences does not fill the memory."""
-    homes, slot = Sequences(), PoolMember(parse("a:1"))
-    for number in range(sequences.MOST + 1):
-        homes.settle(number, slot)
-    assert homes.home(0) is None
-    assert homes.home(1) is slot
-    homes.forget(1)
-    assert homes.home(1) is None
+    homes, slot = AffinityRouter(FakeClock()), PoolMember(parse("a:1"))
+    keys = [RequestKey("acc", b"%d" % number) for number in range(affinity.MOST + 1)]
+    for key in keys:
+        homes.settle(key, slot)
+    assert homes.home(keys[0]) is None
+    assert homes.home(keys[1]) is slot
+    homes.forget(keys[1])
+    assert homes.home(keys[1]) is None
 
 
 def test_tensors_are_serialized_when_the_call_begins():

@@ -9,9 +9,10 @@ from client_stage import asks, publish
 from fake_master import EPOCH, TOKEN, FakeMaster, snapshot
 
 import tarn.client
+from tarn.client.affinity import AffinityRouter
+from tarn.client.master_link import NO_PUSH_FOR_S, PoolFollower
 from tarn.client.pool import InstancePool
 from tarn.client.targets import ServiceAddress
-from tarn.client.views import NO_PUSH_FOR_S, PoolFollower
 from tarn.domain import Endpoint, Epoch
 from tarn.errors import NotAuthorizedError, TimedOutError, UnreachableError
 from tarn.follow import Message
@@ -174,13 +175,13 @@ def test_a_lost_master_removes_nothing_and_another_one_is_found(fleet):
     with tarn.client.http(source) as client:
         assert asks(client, 1) == 1
         master.server.close()
-        until(lambda: client._following.trouble, what="the loss to be noticed")
+        until(lambda: client._link.following.trouble, what="the loss to be noticed")
         assert [asks(client, n) for n in range(10)] == list(range(10))
         with FakeMaster(snapshot()) as second:
             publish(second, [b.endpoint], 1, epoch=Epoch(EPOCH.incarnation, 2))
             source.url = second.url
             until(lambda: addresses(client) == [b.endpoint.http])
-            until(lambda: not client._following.trouble)
+            until(lambda: not client._link.following.trouble)
             publish(second, [a.endpoint], 2, epoch=Epoch(EPOCH.incarnation, 2))
             until(lambda: addresses(client) == [a.endpoint.http])
 
@@ -224,6 +225,9 @@ class ScriptedApi:
         return self
 
     def __exit__(self, *_exc):
+        return None
+
+    def affinity(self):
         return None
 
     def instances(self):
@@ -271,7 +275,7 @@ def view_of(revision, *ports):
 
 def followed(source, clock):
     targets = InstancePool(clock)
-    following = PoolFollower(source, targets, clock, poll_every_s=0.02)
+    following = PoolFollower(source, targets, AffinityRouter(clock), clock, poll_every_s=0.02)
     following.start()
     return targets, following
 

@@ -4,7 +4,7 @@ from html.parser import HTMLParser
 
 from fake_fleet import API_TOKEN, URL, holds, instance, scaling, status
 
-from tarn.cluster import card
+from tarn.cluster.read import card
 from tarn.errors import UnreachableError
 
 EVIL = "<script>alert('x')</script>\"&"

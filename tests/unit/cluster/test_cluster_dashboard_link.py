@@ -6,8 +6,8 @@ import pytest
 from fake_fleet import API_TOKEN, URL, FakeFleet
 
 from tarn.cluster import Cluster
-from tarn.cluster.anchor import anchor
-from tarn.cluster.dashboard_link import Address, opened
+from tarn.cluster.read.card import anchor
+from tarn.cluster.read.dashboard import Address, opened
 from tarn.errors import NotAuthorizedError, RefusedError, TarnError, UnreachableError
 from tarn.interfaces import ClusterRef
 

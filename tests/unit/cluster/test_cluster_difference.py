@@ -1,4 +1,4 @@
-from tarn.cluster.difference import difference, flat
+from tarn.cluster.start.launch import difference, flat
 
 
 def test_names_every_changed_leaf_with_both_values():

@@ -9,7 +9,7 @@ from fake_fleet import API_TOKEN, URL, FakeApi, FakeFleet, status
 
 from tarn.cluster import Cluster, connect
 from tarn.cluster.explain import explain
-from tarn.cluster.watching import LinePrinter
+from tarn.cluster.operate.watching import LinePrinter
 from tarn.domain import Epoch
 from tarn.errors import NotAuthorizedError, NotFoundError, TarnError, UnreachableError
 from tarn.interfaces import ClusterRef, Ending

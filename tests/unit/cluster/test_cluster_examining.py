@@ -15,7 +15,7 @@ from fake_fleet import API_TOKEN, FakeFleet
 from tarn.clock import SystemClock
 from tarn.cluster.examining import around_spec, home, repository
 from tarn.cluster.link import Link
-from tarn.cluster.reaching import reach
+from tarn.cluster.operate.probing import reach
 from tarn.doctor import CheckState
 from tarn.domain import Epoch
 from tarn.errors import NotAuthorizedError, UnreachableError

@@ -2,7 +2,8 @@ import pytest
 from fake_fleet import holds, instance, status
 
 from tarn.cluster.explain import causes, explain
-from tarn.cluster.reported_issue import ReportedIssue, age, span
+from tarn.cluster.read.table import age, span
+from tarn.domain import Issue
 
 WELL = "demo: 2 of 2 ready; nothing is wrong"
 
@@ -42,14 +43,11 @@ def test_what_is_to_come_is_never_in_no_time():
 
 def test_a_cause_ends_in_its_own_step_or_in_that_of_its_code():
     """Where only time helps, neither is made up."""
-    assert str(ReportedIssue("a", "it broke.", "Mend it.", "TARN-1005")) == "it broke. Mend it."
-    assert (
-        str(ReportedIssue("a", "it is late", code="TARN-1301"))
-        == "it is late. Restart the follower."
-    )
-    assert str(ReportedIssue("a", "it is ready", code="TARN-1102")) == "it is ready"
+    assert str(Issue("a", "it broke.", "Mend it.", "TARN-1005")) == "it broke. Mend it."
+    assert str(Issue("a", "it is late", code="TARN-1301")) == "it is late. Restart the follower."
+    assert str(Issue("a", "it is ready", code="TARN-1102")) == "it is ready"
     plain = {"subject": "a", "found": "it is late", "next_step": "Restart the follower."}
-    assert ReportedIssue("a", "it is late", code="TARN-1301").plain() == {
+    assert Issue("a", "it is late", code="TARN-1301").plain() == {
         **plain,
         "code": "TARN-1301",
     }
@@ -446,7 +444,7 @@ def test_a_trouble_without_a_code_is_told_as_it_stands():
     """It is about the cluster, and the fault that says the same is not told again."""
     lost = "3 announcements to plugins were lost"
     shown = status(troubles=[{"code": "", "subject": "", "message": lost}], faults=[lost])
-    assert explain(shown) == (ReportedIssue("demo", lost),)
+    assert explain(shown) == (Issue("demo", lost),)
 
 
 def test_a_discovery_of_the_masters_own_is_complained_of_once():

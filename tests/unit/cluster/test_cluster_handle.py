@@ -276,7 +276,7 @@ def test_shows_no_secret(fleet, running):
     cluster.status()
     shown = f"{cluster!r} {cluster} {fleet.environment!r} {cluster.status()}"
     assert API_TOKEN not in shown
-    assert repr(cluster) == f"Cluster('demo', runtime='fake', url='{URL}')"
+    assert repr(cluster) == f"Cluster('demo', runtime='fake', state='ready', url='{URL}')"
 
 
 def test_says_that_the_kept_token_cannot_be_read(running):

@@ -5,7 +5,8 @@ import threading
 import pytest
 from fake_fleet import URL, FakeFleet, instance, status
 
-from tarn.cluster import Cluster, connect, load_progress
+from tarn.cluster import Cluster, connect
+from tarn.cluster.operate import waiting as load_progress
 from tarn.errors import LaunchError, TarnError, TimedOutError, UnreachableError
 from tarn.testing.wait import until
 

@@ -7,7 +7,7 @@ import pytest
 from fake_fleet import FakeFleet
 
 from tarn.cluster import Cluster, remembered
-from tarn.cluster.log_lines import MASTER
+from tarn.cluster.read.logs import MASTER
 from tarn.errors import NotFoundError, ProviderError
 
 YAML = "name: demo\nmodels: models\nruntime: {use: fake}\n"

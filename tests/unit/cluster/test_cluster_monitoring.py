@@ -11,7 +11,7 @@ import yaml
 
 from tarn.cli.verbs import VERBS
 from tarn.cluster.monitoring import DASHBOARDS, RULES, shipped
-from tarn.control.metrics import FAMILIES
+from tarn.read.metrics import FAMILIES
 
 UNITS = {"short", "percentunit", "reqps", "s", "bytes"}
 KINDS = {"row", "stat", "timeseries", "table"}

@@ -1,6 +1,6 @@
 import pytest
 
-from tarn.cluster.report import RequestSummary, Shot, percentile, report
+from tarn.cluster.operate.verifying import RequestSummary, Shot, percentile, report
 
 
 def made(*shots: Shot):

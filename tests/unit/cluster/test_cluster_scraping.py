@@ -10,7 +10,7 @@ import pytest
 from fake_fleet import URL, FakeApi, FakeFleet, instance, status
 
 from tarn.cluster import Cluster
-from tarn.cluster.scraping import scrapable
+from tarn.cluster.operate.probing import scrapable
 from tarn.errors import NotAuthorizedError, UnreachableError
 
 SPEC = {"name": "demo", "models": "models", "runtime": {"use": "fake"}}

@@ -6,8 +6,7 @@ import pytest
 from fake_fleet import FakeFleet, scaling
 
 from tarn.cluster import Cluster
-from tarn.cluster.sizes import explained, read_off
-from tarn.cluster.table import cluster_table
+from tarn.cluster.read.table import cluster_table, explained, read_off
 from tarn.errors import NotFoundError
 
 

@@ -13,7 +13,7 @@ from tarn import plugins
 from tarn.cluster import Cluster
 from tarn.cluster.environment import ClusterEnvironment
 from tarn.cluster.examining import secrets as looked
-from tarn.cluster.stores import given, held, secrets_of
+from tarn.cluster.start.stores import given, held
 from tarn.domain import Choice, ClusterSpec, Secret
 from tarn.domain.spec import ModelsSpec, TritonSpec
 from tarn.errors import ConfigErrors, ProviderError
@@ -60,7 +60,7 @@ def test_every_store_is_read(fleet: FakeFleet) -> None:
     one = store({"huggingface.token": "hf", "tls": "pw"})
     other = store({"ngc": "key"}, names={"ngc": "NGC_API_KEY"})
     found = spec(one, other)
-    assert {n: s.reveal() for n, s in secrets_of(found, around(fleet)).items()} == {
+    assert {one.name: one.value.reveal() for one in held(found, around(fleet))} == {
         "huggingface.token": "hf", "tls": "pw", "ngc": "key",
     }  # fmt: skip
     variables = given(held(found, around(fleet)))

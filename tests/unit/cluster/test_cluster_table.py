@@ -3,7 +3,7 @@
 import pytest
 from fake_fleet import instance
 
-from tarn.cluster.table import cluster_table, instance_table
+from tarn.cluster.read.table import cluster_table, instance_table
 
 
 def _follower(

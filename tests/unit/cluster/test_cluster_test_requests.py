@@ -11,8 +11,8 @@ from fake_fleet import FakeFleet
 from tarn.cluster import Cluster
 from tarn.control.launching import tests_in as known_tests
 from tarn.control.warmup import WarmupRequest
-from tarn.domain.master_files import TEST_REQUESTS
 from tarn.errors import ConfigError
+from tarn.plain.master_files import TEST_REQUESTS
 from tarn.testing.context import cluster_spec
 from tarn.triton.test_requests import FILE, WARM_UP
 

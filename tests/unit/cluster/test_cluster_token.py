@@ -1,6 +1,6 @@
 import pytest
 
-from tarn.cluster.token import api_token
+from tarn.cluster.start.launch import api_token
 from tarn.errors import ConfigError
 
 

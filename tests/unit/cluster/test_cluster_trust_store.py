@@ -8,9 +8,9 @@ import attrs
 import pytest
 
 from tarn import config
+from tarn.cli.foreign import needs
 from tarn.cluster.environment import ClusterEnvironment
-from tarn.cluster.needs import needs
-from tarn.cluster.trust_store import trust_store_files
+from tarn.cluster.start.uploads import trust_store_files
 from tarn.domain import ClusterSpec
 from tarn.domain.spec import SpnegoSpec, TrustedProxy
 from tarn.errors import ConfigErrors

@@ -6,7 +6,8 @@ import pytest
 import yaml
 from fake_fleet import FakeFleet, instance, repository, status
 
-from tarn.cluster import Cluster, launch
+from tarn.cluster import Cluster
+from tarn.cluster.start import launch
 from tarn.domain.spec import ClusterSpec, DiscoverySpec, ModelsSpec
 from tarn.errors import ConfigError, LaunchError, RefusedError, TarnError
 from tarn.interfaces import Finding
@@ -37,7 +38,7 @@ def test_says_that_metrics_are_switched_off(fleet):
     heard = []
     cluster(fleet, triton={"args": {"allow-metrics": False}}).up(heard.append)
     assert any(
-        p.message.startswith("note: triton.args.allow-metrics: switches Triton's metrics off")
+        p.note and p.message.startswith("triton.args.allow-metrics: switches Triton's metrics off")
         for p in heard
     )
 

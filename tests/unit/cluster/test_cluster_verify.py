@@ -7,8 +7,9 @@ import pytest
 from fake_fleet import instance, status
 
 from tarn.clock import SystemClock
-from tarn.cluster import Cluster, verifying
-from tarn.cluster.verifying import VerifyOptions, verify
+from tarn.cluster import Cluster
+from tarn.cluster.operate import verifying
+from tarn.cluster.operate.verifying import VerifyOptions, verify
 from tarn.errors import ConfigError, NotFoundError, UnreachableError
 from tarn.testing.fake_triton import FakeModel, FakeTriton
 from tarn.testing.wait import until

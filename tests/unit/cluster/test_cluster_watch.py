@@ -6,8 +6,9 @@ from types import SimpleNamespace
 import pytest
 from fake_fleet import URL, FakeClock, FakeFleet, instance, status
 
-from tarn.cluster import Cluster, Goal, watching
-from tarn.cluster.watching import Cell, LinePrinter, Terminal, Watch, screen
+from tarn.cluster import Cluster, Goal
+from tarn.cluster.operate import watching
+from tarn.cluster.operate.watching import Cell, LinePrinter, Terminal, Watch, screen
 from tarn.errors import ConfigError, NotFoundError, TimedOutError, UnreachableError
 from tarn.follow import Message
 

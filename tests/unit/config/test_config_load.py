@@ -9,8 +9,8 @@ import yaml
 
 from tarn import config
 from tarn.config import document
+from tarn.config.document import text_of
 from tarn.config.draft import copied
-from tarn.config.readings import text_of
 from tarn.domain import spec as parts
 from tarn.errors import ConfigErrors
 

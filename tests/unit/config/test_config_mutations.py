@@ -13,7 +13,7 @@ import attrs
 import pytest
 
 from tarn import config
-from tarn.cli.source import overlay
+from tarn.cli.options import overlay
 from tarn.errors import ConfigErrors
 
 TEXT, WHOLE, ANY = "text", "whole", "any"

@@ -60,6 +60,10 @@ class Offering:
         return {"none": factory(Nothing)}
 
     @hookimpl
+    def tarn_affinities(self) -> Mapping[str, Any]:
+        return {"auto": factory(Nothing)}
+
+    @hookimpl
     def tarn_discoveries(self) -> Mapping[str, Any]:
         return {"registry": factory(Ensemble), "none": factory(Nothing)}
 

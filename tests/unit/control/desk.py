@@ -8,14 +8,13 @@ from typing import Any, Self
 
 import attrs
 
-from tarn.control.announcer import Announcer
-from tarn.control.build_snapshot import blank_snapshot
-from tarn.control.inbox import Inbox
+from tarn.control.affinity import AffinityRunner, KnownTraits
+from tarn.control.journal import Announcer
 from tarn.control.loop import Control, ControlDependencies, ControlResult
+from tarn.control.mailbox import Inbox
 from tarn.control.policy import PolicyRunner
 from tarn.control.probe import ProbeTarget
 from tarn.control.pulse import Pulse
-from tarn.control.snapshot import Board, Snapshot
 from tarn.control.state import Saver
 from tarn.domain import (
     ClusterSpec,
@@ -30,12 +29,14 @@ from tarn.domain import (
     Unknown,
     Wish,
 )
+from tarn.domain.counters import CounterSet
 from tarn.domain.fleet import Rules
 from tarn.domain.memory import begin
 from tarn.domain.model_totals import ModelTotals
 from tarn.domain.spec import DrainSpec, ReplicasSpec
+from tarn.read.snapshot import Board, Snapshot, blank_snapshot
 from tarn.testing.context import cluster_spec, launch_of
-from tarn.testing.fakes import FakeClock, FakeDiscovery, FakeRuntime, FakeStateStore
+from tarn.testing.fakes import FakeAffinity, FakeClock, FakeDiscovery, FakeRuntime, FakeStateStore
 from tarn.testing.wait import until
 from tarn.triton.test_sources import KnownTests
 
@@ -60,13 +61,17 @@ class FakeScraper:
         self.watched = 0
         self.tests = KnownTests()
         self.silent: set[str] = set()
+        self.known = KnownTraits()
         self.broken = ""
         self.lack = ""
         self.metrics: dict[str, Mapping[str, float]] = {}
         """Instance id to what it says where that is not the usual: that nothing is to be done."""
 
     def model_totals(self) -> tuple[Mapping[str, ModelTotals], int]:
-        return {"echo": ModelTotals(self.clock.now_s())}, 0
+        return {"echo": ModelTotals(CounterSet(self.clock.now_s()))}, 0
+
+    def traits(self) -> KnownTraits:
+        return self.known
 
     def watch(self, targets: Mapping[str, ProbeTarget]) -> None:
         self.targets = dict(targets)
@@ -177,6 +182,7 @@ class Desk:
         self.saver = Saver(self.store, epoch, self.clock, self.wake.set, fleet.next_number)
         self.announcer = Announcer(self.listener)
         self.desk = PolicyRunner(policy or self.policy, self.clock, self.wake.set)
+        self.affinity = AffinityRunner(FakeAffinity(), self.clock, self.wake.set)
         self.pulse = Pulse(self.clock, some.scaling.interval_s)
         near = ControlDependencies(
             clock=self.clock,
@@ -184,6 +190,7 @@ class Desk:
             discoveries={"fake": self.discovery} if discoveries is None else discoveries,
             scraper=self.scraper,
             policy=self.desk,
+            affinity=self.affinity,
             saver=self.saver,
             announcer=self.announcer,
             inbox=self.inbox,
@@ -210,6 +217,7 @@ class Desk:
         self.policy.going.set()
         self.leave()
         self.desk.close()
+        self.affinity.close()
         self.announcer.close()
 
     def leave(self) -> ControlResult:

@@ -8,8 +8,8 @@ import attrs
 import pytest
 from desk import Listener
 
-from tarn.control import announcer
-from tarn.control.announcer import Announcer
+from tarn.control import journal
+from tarn.control.journal import Announcer
 from tarn.domain import Decision, Epoch, Instance, InstanceState
 from tarn.domain.fleet import Fleet
 from tarn.testing.wait import until
@@ -71,7 +71,7 @@ def test_a_slow_plugin_loses_announcements_and_they_are_counted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The queue is bounded, and telling never blocks."""
-    monkeypatch.setattr(announcer, "QUEUE", 2)
+    monkeypatch.setattr(journal, "ANNOUNCEMENTS", 2)
     listener = Slow()
     teller = Announcer(listener)  # type: ignore[arg-type]
     teller.tell(EMPTY, EMPTY.note(1.0, "TARN-1000", "w", "first"))
@@ -99,7 +99,7 @@ def test_a_plugin_that_raises_costs_nobody_else_their_news(
 
     listener = Angry()
     teller = Announcer(listener)  # type: ignore[arg-type]
-    with caplog.at_level(logging.ERROR, logger="tarn.control.announcer"):
+    with caplog.at_level(logging.ERROR, logger="tarn.control.journal"):
         after = EMPTY.note(1.0, "TARN-1000", "w", "").decided(Decision(1.0, 1, 1, "scale", ""))
         teller.tell(EMPTY, after)
         teller.close()

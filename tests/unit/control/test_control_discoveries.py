@@ -138,6 +138,8 @@ def test_neither_one_that_fails_nor_one_that_hangs_holds_up_the_others() -> None
         assert shown["stuck"].revision == -1
         assert "discovery mute does not say what it applied" in desk.now.faults
         assert "discovery zookeeper failed and is tried again" in desk.now.faults
+        rows = {i.followers for i in desk.now.issues if i.code == "TARN-1303"}
+        assert rows == {("mute",), ("zookeeper",)}
         desk.tick(10.0)
         assert any(f.startswith("discovery stuck has been at work") for f in desk.tick(1.0).faults)
         assert desk.now.event_totals.get("TARN-1013", 0) == 0

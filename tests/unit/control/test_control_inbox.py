@@ -3,12 +3,11 @@
 import pytest
 from desk import spec
 
-from tarn.control.build_snapshot import blank_snapshot
-from tarn.control.inbox import Inbox
-from tarn.control.snapshot import Board, Snapshot
+from tarn.control.mailbox import Inbox
 from tarn.domain import Down, Epoch, Resume
 from tarn.domain.fleet import Rules
 from tarn.errors import ProviderError
+from tarn.read.snapshot import Board, Snapshot, blank_snapshot
 
 
 def test_asking_never_blocks_and_a_full_inbox_says_when_to_come_back() -> None:

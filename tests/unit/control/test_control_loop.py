@@ -10,7 +10,7 @@ import pytest
 from desk import Desk, spec
 
 from tarn.control import mailbox
-from tarn.control.loop import ControlResult
+from tarn.control.loop import CONFIRM_WITHIN_S, ControlResult
 from tarn.domain import (
     Acknowledge,
     Adapt,
@@ -24,6 +24,7 @@ from tarn.domain import (
     Epoch,
     Fact,
     InstanceState,
+    Issue,
     PauseScaling,
     Resume,
     RuntimeWish,
@@ -70,9 +71,12 @@ class FullStore(FakeStateStore):
     def __init__(self) -> None:
         super().__init__()
         self.block = Blocked()
+        self.fails = False
 
     def save(self, state: SavedState, epoch: Epoch) -> None:
         self.block.wait()
+        if self.fails:
+            raise OSError("No space left on device")
         super().save(state, epoch)
 
 
@@ -321,8 +325,31 @@ def test_a_discovery_that_fails_is_a_warning_with_its_words_and_one_event() -> N
 def test_the_runtimes_own_warnings_are_shown() -> None:
     """A line each."""
     with Desk() as desk:
-        desk.runtime.notes = ("node h is full",)
-        assert desk.tick().warnings == ("node h is full",)
+        desk.runtime.notes = ("node h is full", Issue("", "no keeper", code="TARN-1014"))
+        now = desk.tick()
+        assert now.warnings == ("node h is full", "TARN-1014 no keeper")
+        assert now.faults == ()
+        assert {issue.subject for issue in now.issues} == {desk.rules.spec.runtime.use}
+        assert "TARN-1014" not in desk.codes()
+
+
+def test_an_issue_has_its_beginning_as_long_as_it_lasts() -> None:
+    """One that comes again begins again."""
+    with Desk() as desk:
+        desk.reach(2)
+        desk.scraper.lack = "too many files are open"
+        until(lambda: desk.tick(5.0).issues, what="the issue")
+        (first,) = desk.now.issues
+        (later,) = desk.tick(7.0).issues
+        assert first.since is not None
+        assert (later.code, later.since) == (first.code, first.since)
+        desk.scraper.lack = ""
+        until(lambda: not desk.tick(1.0).issues, what="its end")
+        desk.scraper.lack = "too many files are open"
+        until(lambda: desk.tick(1.0).issues, what="the issue again")
+        (again,) = desk.now.issues
+        assert again.since is not None
+        assert again.since > first.since
 
 
 # Policies.
@@ -549,9 +576,53 @@ def test_leaving_waits_for_a_last_save_that_is_not_yet_begun() -> None:
             close(within_s, finish=finish)
 
         desk.saver.close = close_slowly  # type: ignore[method-assign]
-        desk.ask(PauseScaling(60.0))
+        answer = desk.send(PauseScaling(60.0))
+        desk.tick()
         desk.leave()
         assert store.shelf.kept[-1].state.pause is not None
+        assert "not saved" not in answer.result(0.0).message
+
+
+def test_a_command_is_confirmed_once_its_state_is_saved() -> None:
+    """A master that is killed right after its answer loses nothing of it."""
+    store = FullStore()
+    store.block.going.set()
+    with Desk(store=store) as desk:
+        desk.reach(2)
+        store.block.going.clear()
+        answer = desk.send(Scale(3))
+        until(lambda: desk.tick().desired == 3)
+        assert not answer.done()
+        store.block.going.set()
+        assert answer.result(10.0).message == "3 replicas, by hand"
+        assert store.shelf.kept[-1].state.manual == 3
+
+
+def test_a_follower_waits_for_no_save() -> None:
+    """Its words are not saved one by one."""
+    store = FullStore()
+    with Desk(store=store) as desk:
+        assert store.block.begun.wait(5.0)
+        assert desk.ask(Demand("lb", 1)).message
+        store.block.going.set()
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_command_that_cannot_be_saved_is_confirmed_with_a_warning(fails: bool) -> None:
+    """A disk that hangs or is full stops no fleet."""
+    store = FullStore()
+    store.fails = fails
+    if fails:
+        store.block.going.set()
+    with Desk(store=store) as desk:
+        answer = desk.send(Scale(3))
+        until(lambda: desk.tick().desired == 3)
+        assert not answer.done()
+        desk.tick(CONFIRM_WITHIN_S)
+        assert answer.result(10.0).message == (
+            "3 replicas, by hand (not saved yet: a master that starts now does not know it)"
+        )
+        store.block.going.set()
 
 
 def test_a_command_that_waits_when_its_master_leaves_is_answered() -> None:
@@ -787,8 +858,8 @@ def test_what_the_master_lacks_is_an_alert_and_no_instances_fault() -> None:
         until(lambda: desk.tick(5.0) and "TARN-1021" in desk.codes(), what="the alert")
         now = desk.tick(100.0)
         assert now.ready == 2
-        assert [code for code, *_ in now.troubles] == ["TARN-1021"]
+        assert [issue.code for issue in now.issues] == ["TARN-1021"]
         assert "TARN-1106" not in desk.codes()
         assert "TARN-1108" not in desk.codes()
         desk.scraper.lack = ""
-        until(lambda: not desk.tick(1.0).troubles, what="the end of the alert")
+        until(lambda: not desk.tick(1.0).issues, what="the end of the alert")

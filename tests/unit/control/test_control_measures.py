@@ -5,11 +5,11 @@ from typing import cast
 import attrs
 from desk import FakeScraper
 
-from tarn.control.build_snapshot import SnapshotInputs, build_snapshot
-from tarn.control.measures import Measures
+from tarn.control.loop import Measures
 from tarn.control.scrape import Scraper
 from tarn.domain import Decision, DiscoveryView, Epoch
 from tarn.domain.fleet import Fleet, FollowerState, Rules
+from tarn.read.snapshot import SnapshotInputs, build_snapshot
 from tarn.testing.context import cluster_spec
 from tarn.testing.fakes import FakeClock
 

@@ -9,13 +9,13 @@ from house import until
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from tarn.clock import SystemClock
-from tarn.control.metrics import render_metrics
 from tarn.control.probe import _index
 from tarn.control.scrape import ProbeTarget, Scraper
 from tarn.domain import Known, ModelState, Sample, Unknown
 from tarn.domain.model_totals import MOST_MODELS, OTHER, ModelTotalsHistory
+from tarn.read.metrics import render_metrics
 from tarn.testing.fake_triton import FakeTriton
-from tarn.triton.index import MOST_BYTES
+from tarn.triton.control import MOST_BYTES
 from tarn_plugins.signals.latency_p95 import _count_of, _kept_count_of
 
 SUCCESS = "nv_inference_request_success"

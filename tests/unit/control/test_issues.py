@@ -1,13 +1,14 @@
 """What is wrong, from what was read."""
 
 import attrs
+from fake_master import snapshot
 
 from tarn.control.issues import of_fleet, of_readings
 from tarn.domain import ClusterSpec, Endpoint, Epoch, Instance, InstanceState, Reading
 from tarn.domain.fleet import Fleet, ReportedFailures, Rules
-from tarn.domain.reported_failures import HOLDS_S
+from tarn.domain.hint_checks import HOLDS_S
+from tarn.domain.instance import Symptom, Unwell
 from tarn.domain.spec import ModelsSpec
-from tarn.domain.unwell import Symptom, Unwell
 
 
 def test_instances_without_metrics_are_told_once_with_what_is_lacking() -> None:
@@ -20,8 +21,8 @@ def test_instances_without_metrics_are_told_once_with_what_is_lacking() -> None:
     }
     (trouble,) = of_readings(fleet, readings)
     assert (trouble.code, trouble.subject) == ("TARN-1137", "w")
-    assert trouble.fault.startswith("the metrics of 1 of 2 instances cannot be read; ")
-    assert trouble.said.endswith(" (w-0001: connection refused by h:3)")
+    assert trouble.public.startswith("the metrics of 1 of 2 instances cannot be read; ")
+    assert trouble.found.endswith(" (w-0001: connection refused by h:3)")
     assert list(of_readings(fleet, {})) == []
 
 
@@ -33,14 +34,14 @@ def test_stubs_that_ended_are_told_by_instance_and_without_names_in_health() -> 
     fleet = Fleet("w", Epoch(1, 1), 2, (one, two, leaving, attrs.evolve(one, stub_ended="")))
     rules = Rules(ClusterSpec("w", ModelsSpec("/models")), "h")
     first, second = of_fleet(fleet, rules, 0.0)
-    assert [(t.code, t.subject, t.said) for t in (first, second)] == [
+    assert [(t.code, t.subject, t.found) for t in (first, second)] == [
         ("TARN-1124", "w-0001", f"w-0001: {one.stub_ended}"),
         ("TARN-1124", "w-0002", f"w-0002: {one.stub_ended}"),
     ]
-    assert (first.fault, second.fault) == (
-        "on 2 of 4 instances a Python model's process ended",
-        "",
-    )
+    public = "on 2 of 4 instances a Python model's process ended"
+    assert (first.public, second.public) == (public, public)
+    shown = attrs.evolve(snapshot(), issues=(first, second))
+    assert shown.faults == (public,)
 
 
 def test_what_clients_tell_is_a_warning_of_its_instance_for_a_while() -> None:
@@ -54,6 +55,6 @@ def test_what_clients_tell_is_a_warning_of_its_instance_for_a_while() -> None:
     fleet = Fleet("w", Epoch(1, 1), 2, (one, two), told_failures=told)
     rules = Rules(ClusterSpec("w", ModelsSpec("/models")), "h")
     (trouble,) = of_fleet(fleet, rules, 11.0)
-    assert (trouble.code, trouble.subject, trouble.fault) == ("TARN-1128", "w-0001", "")
-    assert trouble.said == "w-0001: clients avoid it after 3 bad answers"
+    assert (trouble.code, trouble.subject, trouble.public) == ("TARN-1128", "w-0001", "")
+    assert trouble.found == "w-0001: clients avoid it after 3 bad answers"
     assert list(of_fleet(fleet, rules, 10.0 + HOLDS_S)) == []

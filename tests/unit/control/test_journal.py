@@ -11,7 +11,7 @@ import pytest
 
 from tarn.control import journal
 from tarn.control.issues import of_journal
-from tarn.control.journal import EventFile, Journal, beside
+from tarn.control.journal import EventFile, Journal, event_file_in
 from tarn.domain import Epoch, EventCause, Requester
 from tarn.domain.events import event_fields
 from tarn.domain.fleet import Fleet
@@ -80,8 +80,8 @@ def test_a_disk_that_takes_nothing_is_said_once(
     assert len(told) == 1
     (trouble,) = of_journal(keeper, "w")
     assert (trouble.code, trouble.subject) == ("TARN-3822", "w")
-    assert str(path) not in trouble.fault
-    assert str(path) in trouble.warning
+    assert str(path) not in trouble.public
+    assert str(path) in trouble.found
     path.parent.mkdir()
     again = Journal("w", EventFile(path))
     again.tell((), some.events)
@@ -109,16 +109,16 @@ def test_a_slow_disk_costs_no_tick(monkeypatch: pytest.MonkeyPatch) -> None:
         keeper.tell(before.events, some.events)
     assert keeper.lost == 3
     (trouble,) = of_journal(keeper, "w")
-    assert trouble.fault == "3 events were not written to the log"
+    assert trouble.public == "3 events were not written to the log"
     going.set()
     keeper.close(5.0)
 
 
 def test_the_file_lies_where_a_runtime_keeps_logs(tmp_path: Path) -> None:
     """Elsewhere the log is all there is."""
-    assert beside(tmp_path) is None
+    assert event_file_in(tmp_path) is None
     (tmp_path / "logs").mkdir()
-    file = beside(tmp_path)
+    file = event_file_in(tmp_path)
     assert file is not None
     file.append("{}")
     assert (tmp_path / "logs" / "events.jsonl").read_text() == "{}\n"

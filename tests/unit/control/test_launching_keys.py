@@ -6,7 +6,7 @@ from pathlib import Path
 import attrs
 import pytest
 
-from tarn.cluster.token import triton_secret
+from tarn.cluster.start.launch import triton_secret
 from tarn.control.launching import launch_in
 from tarn.domain import Secret
 from tarn.errors import ConfigError, LaunchError

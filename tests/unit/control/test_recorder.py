@@ -14,13 +14,14 @@ from fake_master import instance, reading, snapshot
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tarn.control.history_file import NAME, read, written
 from tarn.control.recorder import KEEP_EACH_S, Recorder
-from tarn.control.retained_history import RetainedHistory
-from tarn.control.snapshot import Board, Snapshot
-from tarn.domain import ClusterState, Epoch
+from tarn.domain import ClusterState, Epoch, Issue
+from tarn.domain.counters import CounterSet
+from tarn.domain.history import COLUMNS
 from tarn.errors import ProviderError
 from tarn.interfaces import MasterContext
+from tarn.read.retained_history import NAME, RetainedHistory, read, written
+from tarn.read.snapshot import Board, Snapshot
 from tarn.testing.context import master_context
 from tarn.testing.fakes import FakeClock, FakeStateStore
 from tarn.testing.wait import until
@@ -39,7 +40,8 @@ def past_of(steps: list[tuple[float, float]]) -> RetainedHistory:
     past, at = RetainedHistory(), AT
     for step_s, requests in steps:
         at += step_s
-        past = past.looked(seen(at, requests, troubles=(("TARN-1005", "llama", "ä\n"),)), gpus=2)
+        issues = (Issue("llama", "ä\n", code="TARN-1005"),)
+        past = past.looked(seen(at, requests, issues=issues), gpus=2)
     return past
 
 
@@ -53,6 +55,31 @@ def test_the_next_master_remembers_all_of_it(steps: list[tuple[float, float]]) -
     assert again.since == past.since
     assert again.usage.slots == past.usage.slots
     assert [s.slots for s in again.usage.slots] == [s.slots for s in past.usage.slots]
+
+
+@pytest.mark.parametrize(
+    ("found", "ended"),
+    [(105.0, 2.0), (40.0, 0.0)],
+    ids=["it goes on", "a model was unloaded meanwhile"],
+)
+def test_the_next_master_counts_on_from_what_the_counters_said(found: float, ended: float) -> None:
+    """It has not seen the reload that this one has; and a sum that fell tells nothing of its parts.
+
+    Under this master a model began again at 0, so that it counted more than the Triton says.
+    """
+    first = seen(AT, 1004.0)
+    said = attrs.evolve(first.readings["llama-0001"], as_read=CounterSet(103.0))
+    past = RetainedHistory().looked(attrs.evolve(first, readings={"llama-0001": said}))
+    adopted = (instance(1, adopted=True),)
+    later = attrs.evolve(seen(AT + 5, found), instances=adopted)
+    again = read(written(past)).looked(later)
+    assert (
+        again.usage.total(AT, AT + 5).spent["instance", "llama-0001"].requests
+        - (past.usage.total(AT, AT).spent["instance", "llama-0001"].requests)
+        == ended
+    )
+    (row,) = again.history.grains[0].since(0.0)
+    assert row[COLUMNS.index("requests_per_s")] == ended / 5
 
 
 def test_a_file_that_is_damaged_or_another_is_refused_in_one_way() -> None:

@@ -12,15 +12,13 @@ import pytest
 from test_scrape import Watcher, watching
 
 from tarn.control import port_watcher, warmup
-from tarn.control.scrape import ProbeTarget, Scraper
-from tarn.control.scrape_targets import SentRequests, scrape_targets
+from tarn.control.scrape import ProbeTarget, Scraper, SentRequests, scrape_targets
 from tarn.control.warmup import RequestResult, try_out
 from tarn.domain import Endpoint, Instance, InstanceState, Launch, Reading, spec
 from tarn.testing.fake_triton import FakeTriton
-from tarn.triton.made_tests import MadeFrom
 from tarn.triton.test_files import parse
 from tarn.triton.test_requests import FILE, MADE, ExpectedAnswer, TestRequest
-from tarn.triton.test_sources import KnownTests
+from tarn.triton.test_sources import KnownTests, MadeFrom
 
 HANG = None
 STUB = (500, b'{"error":"Stub process \'m_0_0\' is not healthy."}')
@@ -182,9 +180,7 @@ def test_what_the_master_lacks_says_nothing(monkeypatch: pytest.MonkeyPatch) -> 
     async def none(*_given: object) -> port_watcher.ProbeFailure:
         return port_watcher.ProbeFailure("too many open files", own=True)
 
-    monkeypatch.setattr(
-        warmup, "attempt", lambda _where, _timeout_s, work: (work.close(), none())[1]
-    )
+    monkeypatch.setattr(warmup, "ask_once", none)
     known = KnownTests([written()])
     assert asyncio.run(try_out(Endpoint("127.0.0.1", 1, 1, 1), written(), known)) is None
     assert not known.is_unfit(written())

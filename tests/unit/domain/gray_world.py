@@ -16,7 +16,7 @@ from collections.abc import Mapping
 
 import attrs
 
-from tarn.control.scrape_targets import tests_now
+from tarn.control.scrape import tests_now
 from tarn.domain import (
     Demand,
     Ended,
@@ -34,6 +34,7 @@ from tarn.domain import (
     Unknown,
 )
 from tarn.domain.apply_command import apply_command
+from tarn.domain.counters import CounterSet
 from tarn.domain.events import Requester
 from tarn.domain.facts import StubEnded
 from tarn.domain.fleet import Fleet, Rules
@@ -48,8 +49,7 @@ from tarn.domain.spec import (
     ScalingSpec,
     UnwellSpec,
 )
-from tarn.domain.tick import Observation, tick
-from tarn.domain.wishes import runtime_wish
+from tarn.domain.tick import Observation, runtime_wish, tick
 from tarn.triton.test_requests import TestRequest
 from tarn.triton.test_sources import KnownTests
 
@@ -399,8 +399,11 @@ class GrayWorld:
     def _scraped(self, triton: Triton) -> Reading:
         outcomes = {
             model: RequestCounts(
-                one.completed, one.failed, one.pending, None, one.compute_us,
-                one.completed * self.loads[model].batch, one.completed,
+                CounterSet(
+                    one.completed, one.failed, compute_us=one.compute_us,
+                    inferences=one.completed * self.loads[model].batch, executions=one.completed,
+                ),
+                one.pending,
             )
             for model, one in triton.counted.items()
         }  # fmt: skip

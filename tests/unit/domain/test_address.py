@@ -4,7 +4,7 @@ import pytest
 
 from tarn.client.targets import parse
 from tarn.domain import Endpoint
-from tarn.domain.address import apart, bracketed, host_port
+from tarn.domain.endpoint import apart, bracketed, host_port
 from tarn.follow.views import asked
 from tarn.testing.context import cluster_spec, launch_of
 from tarn.triton.command import argv

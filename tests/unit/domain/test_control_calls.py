@@ -22,8 +22,8 @@ from tarn.domain.control_calls import (
 from tarn.domain.fleet import Fleet, Rules
 from tarn.domain.fold_readings import fold_readings
 from tarn.domain.spec import ModelsSpec
-from tarn.domain.state_file import StateFile, newest, written
 from tarn.errors import RefusedError
+from tarn.plain.master_files import StateFile, newest, written
 
 LOAD = ControlRequest(CallKind.LOAD, "second")
 

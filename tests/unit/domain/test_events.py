@@ -18,7 +18,6 @@ from tarn.domain import (
 )
 from tarn.domain.apply_command import apply_command
 from tarn.domain.apply_plan import apply_plan
-from tarn.domain.epoch import Epoch
 from tarn.domain.events import SEVERITIES, Event, aggregate, event_fields, severity_of
 from tarn.domain.facts import Recovered
 from tarn.domain.fleet import Fleet
@@ -26,6 +25,7 @@ from tarn.domain.memory import begin, saved
 from tarn.domain.plan import Plan
 from tarn.domain.samples import Unknown
 from tarn.domain.sizing import size
+from tarn.domain.view import Epoch
 
 OPS = Requester("0123456789abcdef", "ops", "spnego", "10.0.0.5")
 PROGRAM = Requester("fedcba9876543210", "ci", "token", "10.0.0.6")
@@ -136,6 +136,7 @@ def test_the_fields_are_those_of_the_schema() -> None:
         "severity": "warning",
         "subject": "w-0001",
         "message": "crash",
+        "models": [],
         "first": 1.0,
         "last": 2.0,
         "count": 3,

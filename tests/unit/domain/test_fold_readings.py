@@ -18,6 +18,7 @@ from given import (
 )
 
 from tarn.domain import Known, ModelState, Reading, Unknown
+from tarn.domain.reading import NOT_READY
 
 
 def test_equal_readings_give_the_very_same_fleet() -> None:
@@ -53,6 +54,21 @@ def test_a_live_instance_whose_models_do_not_answer_is_silent_and_nothing_more()
     assert one(some, 1).in_view
     assert one(some, 1).silent_s == NOW_S
     assert not one(read(some, half, now_s=NOW_S + 3.0), 1).in_view
+
+
+def test_the_model_that_keeps_an_instance_out_is_blamed_while_it_does() -> None:
+    """Nobody is, while one still loads, or when all serve."""
+    bad = ModelState("bad", "UNAVAILABLE", "no version")
+    late = ModelState("late", "LOADING")
+    some = read(fleet(starting(1)), reading(1, models=(bad, late)))
+    assert one(some, 1).blamed == ""
+    some = read(some, reading(1, models=(bad,)))
+    assert (one(some, 1).blamed, one(some, 1).reason) == (
+        "bad",
+        "model bad is unavailable: no version",
+    )
+    assert some.events[-1].models == ("bad",)
+    assert one(read(some, reading(1)), 1).blamed == ""
 
 
 def test_a_closed_port_leaves_the_view_at_once() -> None:
@@ -126,6 +142,7 @@ def test_a_new_number_of_requests_is_kept() -> None:
         (reading(1, live=Known(value=False)), True),
         (reading(1, models=(ModelState("a", "UNAVAILABLE", "no weights"),)), True),
         (reading(1, models=(ModelState("a", "UNAVAILABLE"),)), False),
+        (reading(1, models=(ModelState("a", "UNAVAILABLE", NOT_READY),)), False),
         (reading(1, models=(ModelState("a", "LOADING"),)), False),
         (reading(1, models=()), False),
         (reading(1, warm=False), False),

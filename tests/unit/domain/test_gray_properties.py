@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from tarn.config import environ
 from tarn.domain import Known, Reading
+from tarn.domain.counters import CounterSet
 from tarn.domain.outcomes import RequestCounts
 from tarn.domain.spec import UnwellSpec
 from tarn.domain.verdicts import judge_outcomes
@@ -248,10 +249,14 @@ class Queue:
             starts.popleft()
         if count or len(starts) != old.pending:
             well = old.completed + count - bad
-            self.outcome = RequestCounts(
-                well, old.failed + bad, len(starts), None, old.compute_us + compute_s * 1e6,
-                well, well,
-            )  # fmt: skip
+            counted = CounterSet(
+                well,
+                old.failed + bad,
+                compute_us=old.compute_us + compute_s * 1e6,
+                inferences=well,
+                executions=well,
+            )
+            self.outcome = RequestCounts(counted, len(starts))
         return self.outcome
 
 

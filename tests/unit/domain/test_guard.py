@@ -8,7 +8,7 @@ from given import reading as answers
 from tarn.domain import InstanceState, Resume
 from tarn.domain.apply_command import apply_command
 from tarn.domain.fleet import Fleet
-from tarn.domain.guard import guard
+from tarn.domain.fold_readings import guard
 
 RULES = rules()
 FOUR = (1, 2, 3, 4)

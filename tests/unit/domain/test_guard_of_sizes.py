@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 from tarn.domain import Known, Pause, Sample, Unknown, Wish
 from tarn.domain.fleet import Fleet, Rules
-from tarn.domain.lookback import Lookback, PastSize
-from tarn.domain.size_holds import Hold, SizeHold
-from tarn.domain.sizing import SILENCE_S, judge, size
+from tarn.domain.scaling import Lookback, PastSize
+from tarn.domain.sizing import SILENCE_S, Hold, SizeHold, judge, size
 from tarn.domain.spec import ReplicasSpec, ScalingSpec, WindowSpec
 
 UP_S, DOWN_S, COOLDOWN_S = 10.0, 40.0, 15.0

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tarn.domain.histogram import Histogram
+from tarn.domain.tally import Histogram
 
 
 def test_a_value_counts_in_the_first_bound_that_is_no_smaller() -> None:

@@ -6,7 +6,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tarn.domain.counters import Counters
+from tarn.domain.counters import CounterSet
 from tarn.domain.history import COLUMNS, GRAINS, FleetHistory, Grain, HistorySample, Mean
 
 AT = 1_764_201_600.0
@@ -15,7 +15,7 @@ SMALL = (Grain(10, 6), Grain(60, 4))
 
 def seen(at: float, requests: float | None = None, **changes: object) -> HistorySample:
     """A look at one ready instance that counted so many requests, 2 ms each."""
-    counters = None if requests is None else Counters(requests, 0.0, requests * 2000)
+    counters = None if requests is None else CounterSet(requests, 0.0, requests * 2000)
     plain: dict[str, object] = {"desired": 1, "ready": 1, "running": 1}
     return HistorySample(at, **{**plain, "counted": {"a-0001": counters}, **changes})  # type: ignore[arg-type]
 
@@ -141,7 +141,7 @@ def test_the_requests_of_all_steps_together_are_what_was_counted(growths: list[f
         (row[6] or 0.0) * (9 if row[0] == AT else 10)
         for row in step.rows  # whole steps; the first look has nothing before it
     )
-    last = step.open.growth.counters.requests if step.open and step.open.growth else 0.0
+    last = step.open.growth.counted.completed if step.open and step.open.growth else 0.0
     assert math.isclose(counted + last, total, rel_tol=1e-4, abs_tol=1e-2)
 
 

@@ -5,7 +5,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tarn.domain import Known, Reading
-from tarn.domain.outcomes import OutcomeGrowth, OutcomeHistory, RequestCounts, grown
+from tarn.domain.counters import CounterSet
+from tarn.domain.outcomes import OutcomeHistory, RequestCounts
+
+
+def counts(
+    completed: float = 0.0, failed: float = 0.0, pending: float | None = None, **more: float
+) -> RequestCounts:
+    return RequestCounts(CounterSet(completed, failed, **more), pending)
 
 
 def read(now_s: float, **models: RequestCounts) -> dict[str, Reading]:
@@ -21,17 +28,10 @@ def looks(*rows: tuple[float, RequestCounts], window_s: float = 30.0) -> Outcome
     return history
 
 
-def test_counters_that_fell_began_again_at_zero() -> None:
-    assert grown(RequestCounts(90, 9), RequestCounts(3, 1)) == OutcomeGrowth(3, 1)
-    assert grown(RequestCounts(90, 9), RequestCounts(93, 10, compute_us=5.0)) == OutcomeGrowth(
-        3, 1, 5.0
-    )
-
-
 def test_the_shortest_span_with_enough_requests_speaks() -> None:
-    history = looks(*((float(s), RequestCounts(10.0 * s, 0.0)) for s in range(21)))
+    history = looks(*((float(s), counts(10.0 * s, 0.0)) for s in range(21)))
     place, one = history.enough("w-0001", "echo", 0.0, 20.0)
-    assert one == OutcomeGrowth(20.0, 0.0)
+    assert one == CounterSet(20.0, 0.0)
     assert history.looks[place].at_s == 18.0
     assert history.enough("w-0001", "echo", 0.0, 1000.0) == (0, None)
     assert history.enough("w-0001", "echo", 20.0, 5.0) == (0, None), (
@@ -46,7 +46,7 @@ def test_no_look_is_kept_for_long_and_one_covers_the_window(
     history, now_s = OutcomeHistory(), 1000.0
     for step in steps:
         now_s += step
-        history = history.looked(read(now_s, echo=RequestCounts(now_s)), now_s, window_s)
+        history = history.looked(read(now_s, echo=counts(now_s)), now_s, window_s)
     moments = [look.at_s for look in history.looks]
     assert moments == sorted(moments)
     assert moments[-1] == now_s
@@ -57,11 +57,11 @@ def test_no_look_is_kept_for_long_and_one_covers_the_window(
 
 
 def test_requests_that_wait_while_none_ends_are_a_stall_since_the_last_one_ended() -> None:
-    stuck = RequestCounts(10.0, 1.0, pending=4.0)
-    history = looks((1.0, RequestCounts(9.0, 1.0)), (2.0, stuck), (3.0, stuck), (9.0, stuck))
+    stuck = counts(10.0, 1.0, pending=4.0)
+    history = looks((1.0, counts(9.0, 1.0)), (2.0, stuck), (3.0, stuck), (9.0, stuck))
     (stall,) = history.stalls.values()
     assert (stall.since_s, stall.seen_s, stall.pending) == (2.0, 9.0, 4.0)
-    over = history.looked(read(10.0, echo=RequestCounts(11.0, 1.0, pending=4.0)), 10.0, 30.0)
+    over = history.looked(read(10.0, echo=counts(11.0, 1.0, pending=4.0)), 10.0, 30.0)
     assert not over.stalls
     assert over.longest == {"echo": 7.0}, "so long it may take"
 
@@ -69,24 +69,24 @@ def test_requests_that_wait_while_none_ends_are_a_stall_since_the_last_one_ended
 @pytest.mark.parametrize(
     "last",
     [
-        RequestCounts(11, 1, pending=4),
-        RequestCounts(10, 1, pending=0),
-        RequestCounts(3, 0, pending=0),
+        counts(11, 1, pending=4),
+        counts(10, 1, pending=0),
+        counts(3, 0, pending=0),
     ],
 )
 def test_an_answer_or_an_empty_queue_end_a_stall(last: RequestCounts) -> None:
-    stuck = RequestCounts(10.0, 1.0, pending=4.0)
+    stuck = counts(10.0, 1.0, pending=4.0)
     assert not looks((1.0, stuck), (2.0, stuck), (3.0, last)).stalls
 
 
 def test_a_dead_process_that_fails_one_request_a_second_is_stalled() -> None:
     """Where nothing has told that it is dead: twenty failures would take twenty seconds."""
-    history = looks(*((float(s), RequestCounts(10.0, float(s), pending=4.0)) for s in range(1, 12)))
+    history = looks(*((float(s), counts(10.0, float(s), pending=4.0)) for s in range(1, 12)))
     assert [s.seen_s - s.since_s for s in history.stalls.values()] == [10.0]
 
 
 def test_counters_that_are_not_read_any_more_make_no_stall() -> None:
-    stuck = RequestCounts(10.0, 1.0, pending=4.0)
+    stuck = counts(10.0, 1.0, pending=4.0)
     history = looks((1.0, stuck), (2.0, stuck))
     same = read(2.0, echo=stuck)
     for now_s in (3.0, 30.0):
@@ -96,28 +96,26 @@ def test_counters_that_are_not_read_any_more_make_no_stall() -> None:
 
 def test_the_longest_request_is_learned_from_what_the_looks_show() -> None:
     history = looks(
-        (1.0, RequestCounts(0.0)),
-        (2.0, RequestCounts(1.0, compute_us=7e6)),
-        (3.0, RequestCounts(3.0, compute_us=8e6)),
+        (1.0, counts(0.0)),
+        (2.0, counts(1.0, compute_us=7e6)),
+        (3.0, counts(3.0, compute_us=8e6)),
     )
     assert history.longest == {"echo": 7.0}
 
 
 def test_what_an_instance_did_while_nobody_could_read_it_is_not_held_against_it() -> None:
     """Its metrics were away, and its statistics count what its queue rejected as failures, too."""
-    history = looks(
-        (1.0, RequestCounts(50.0)), (2.0, RequestCounts(60.0)), (6.0, RequestCounts(90.0))
-    )
+    history = looks((1.0, counts(50.0)), (2.0, counts(60.0)), (6.0, counts(90.0)))
     history = history.looked({}, 7.0, 30.0)
     for now_s, completed in ((11.0, 95.0), (12.0, 120.0)):
-        outcome = RequestCounts(completed, 400.0)
+        outcome = counts(completed, 400.0)
         history = history.looked(read(now_s, echo=outcome), now_s, 30.0)
-    assert history.enough("w-0001", "echo", 0.0, 20.0)[1] == OutcomeGrowth(25.0, 0.0)
+    assert history.enough("w-0001", "echo", 0.0, 20.0)[1] == CounterSet(25.0, 0.0)
     assert history.enough("w-0001", "echo", 0.0, 30.0)[1] is None
 
 
 def test_nothing_that_happened_is_no_look() -> None:
-    calm, busy = RequestCounts(5.0), RequestCounts(5.0, pending=1.0)
+    calm, busy = counts(5.0), counts(5.0, pending=1.0)
     readings = read(1.0, echo=calm)
     history = OutcomeHistory().looked(readings, 1.0, 30.0)
     assert history.rests(readings)

@@ -6,8 +6,7 @@ from given import AT, NOW_S, asked, draining, fleet, ready, rules, starting
 
 from tarn.domain import InstanceState, Known, Unknown, Wish
 from tarn.domain.fleet import FollowerState
-from tarn.domain.outlook import Holds, Prospect, WaitsFor, holds, prospect
-from tarn.domain.size_outlook import size_outlook
+from tarn.domain.outlook import Holds, Prospect, WaitsFor, holds, prospect, size_outlook
 
 RULES = rules(required=("lb", "zk"))
 NO_WISH = Unknown("it hangs")

@@ -23,14 +23,15 @@ from hypothesis import strategies as st
 
 from tarn.domain import Epoch, Instance, Known, Reading, Recovered, Sample, Unknown
 from tarn.domain.apply_plan import apply_plan
-from tarn.domain.draining import Counts, DrainProgress
+from tarn.domain.counters import CounterSet
+from tarn.domain.draining import DrainProgress
 from tarn.domain.fleet import FollowerState
 from tarn.domain.memory import begin, saved
 from tarn.domain.plan import Plan
 from tarn.domain.spec import DiscoverySpec
 
 RULES = rules()
-QUIET = DrainProgress(Counts(100.0, 3.0), Counts(112.0, 3.0), 12.0, cut=0)
+QUIET = DrainProgress(CounterSet(100.0, 3.0), CounterSet(112.0, 3.0), 12.0, cut=0)
 NONE = Known(0.0)
 LATE = Unknown("no answer for 2 s")
 
@@ -138,7 +139,8 @@ def looked(*readings: Reading) -> DrainProgress:
 
 def test_a_counter_that_vanished_with_its_model_may_hide_some() -> None:
     """What was seen before stays counted, and what is seen after is added."""
-    seen = [counted(NOW_S, Known(float(n))) for n in (100, 105, 40, 42)]
+    looks = (100, 0), (105, 0), (105, 1), (107, 1)
+    seen = [counted(NOW_S, Known(float(n)), resets=resets) for n, resets in looks]
     drain = looked(*seen)
     assert (drain.succeeded, drain.unseen) == (7.0, True)
     assert looked(*seen[:2]).unseen is False
@@ -147,7 +149,7 @@ def test_a_counter_that_vanished_with_its_model_may_hide_some() -> None:
 def test_counters_that_vanish_by_our_unload_hide_nothing() -> None:
     """They were seen to rest before; an empty Triton has none left to read."""
     drain = looked(counted(NOW_S, Known(1.0)), counted(NOW_S, Known(4.0))).unload(NOW_S)
-    drain = drain.looked(counted(NOW_S, Known(3.0), unloaded=Known(value=False)))
+    drain = drain.looked(counted(NOW_S, Known(4.0), unloaded=Known(value=False), resets=1))
     assert (drain.succeeded, drain.unseen) == (3.0, False)
     drain = drain.looked(counted(NOW_S, LATE, unloaded=Known(value=True)))
     gone = draining(1, stop_posted=True, drain=attrs.evolve(drain, cut=0))
@@ -263,7 +265,7 @@ def test_a_restart_of_the_master_keeps_what_the_count_began_with() -> None:
     next_ = begin(Epoch(1, 2), state, found, RULES, now_s=NOW_S, at=AT)
     kept = one(next_, 1).drain
     assert kept is not None
-    assert (kept.began, kept.last, kept.unload_s) == (QUIET.began, QUIET.began, NOW_S)
+    assert (kept.began, kept.last, kept.unload_s) == (QUIET.began, None, NOW_S)
     assert not one(next_, 1).returnable
     fresh = one(next_, 2).drain
     assert fresh is not None
@@ -273,3 +275,20 @@ def test_a_restart_of_the_master_keeps_what_the_count_began_with() -> None:
     assert (fresh.succeeded, fresh.unseen) == (2.0, True)
     after = kept.looked(counted(NOW_S, Known(115.0), Known(3.0)))
     assert (after.succeeded, after.failed, after.unseen) == (15.0, 0.0, False)
+
+
+@pytest.mark.parametrize("unloads", [False, True])
+def test_a_model_that_went_while_no_master_looked_makes_nothing_new(unloads: bool) -> None:
+    """Of an earlier master only the sum over all models is known; by our own unload none worked."""
+    drain = DrainProgress(CounterSet(1000.0, 3.0))
+    drain = drain.unload(NOW_S) if unloads else drain
+    after = drain.looked(counted(NOW_S, Known(400.0), Known(3.0)))
+    assert (after.succeeded, after.failed, after.unseen) == (0.0, 0.0, not unloads)
+    after = after.looked(counted(NOW_S, Known(402.0), Known(3.0)))
+    assert (after.succeeded, after.unseen) == (2.0, not unloads)
+
+
+def test_a_later_master_goes_on_from_what_the_counters_said() -> None:
+    """It has no memory of those that began again before, and adds them to nothing."""
+    began = counted(NOW_S, Known(1000.0), as_read=CounterSet(100.0))
+    assert looked(began, counted(NOW_S, Known(1003.0))).began == CounterSet(100.0)

@@ -79,8 +79,8 @@ def test_a_limit_below_what_a_fresh_one_takes_replaces_nobody_and_is_told(
     assert not world.stopped
     (told,) = of_fleet(world.fleet, world.rules, world.now_s)
     assert told.code == "TARN-1176"
-    assert told.warning.startswith("instance.max_rss = 1000 MiB: w-000")
-    assert f"{size} of {size} are not replaced" in told.warning
+    assert told.found.startswith("instance.max_rss = 1000 MiB: w-000")
+    assert f"{size} of {size} are not replaced" in told.found
 
 
 def test_an_unwell_one_goes_before_an_old_one() -> None:

@@ -27,7 +27,7 @@ from tarn.domain import Drain, Epoch, Fact, InstanceState, ModelState, Reading, 
 from tarn.domain.apply_command import apply_command
 from tarn.domain.fleet import Fleet
 from tarn.domain.memory import begin, saved
-from tarn.domain.replacing import lacks
+from tarn.domain.renewal import lacks
 from tarn.domain.spec import UpdateSpec
 
 GOOD = (ModelState("a", "READY"), ModelState("b", "READY"))

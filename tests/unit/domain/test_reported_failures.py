@@ -10,10 +10,19 @@ from tarn.domain import Demand, Reading
 from tarn.domain.apply_command import apply_command
 from tarn.domain.events import Requester
 from tarn.domain.fleet import Fleet
-from tarn.domain.hint_checks import AGAIN_S, LASTS_S, MOST_CHECKS, MOST_CHECKS_BY_ONE, check_hints
+from tarn.domain.hint_checks import (
+    AGAIN_S,
+    HOLDS_S,
+    LASTS_S,
+    MOST_CHECKS,
+    MOST_CHECKS_BY_ONE,
+    MOST_TOLD,
+    MOST_TOLD_BY_ONE,
+    check_hints,
+    hear_failures,
+)
+from tarn.domain.instance import FirstSign
 from tarn.domain.outcomes import TestResult
-from tarn.domain.reported_failures import HOLDS_S, MOST_TOLD, MOST_TOLD_BY_ONE, hear_failures
-from tarn.domain.unwell import FirstSign
 
 SERVES = ((MODEL, "READY", ""),)
 ONE, TWO = ready(1, models=SERVES), ready(2, models=SERVES)
@@ -211,7 +220,7 @@ def test_an_honest_hint_about_what_no_counter_shows_is_confirmed(counted: bool) 
     world.run(6)
     assert "w-0002" not in [m.instance_id for m in world.fleet.view.members]
     (note,) = [said for _, code, _, said in world.log if code == "TARN-1122"]
-    assert "clients told of" in note
+    assert "clients reported" in note
     assert "connection reset" in note
     world.run(30)
     assert world.replaced == ["w-0002"]

@@ -15,9 +15,9 @@ IDLE = ModelState("idle", "UNAVAILABLE")
 
 def verdict(*listed: ModelState, **spec: object) -> tuple[bool, str]:
     judge = ReadinessRule(ModelsSpec("/models", **spec))  # type: ignore[arg-type]
-    serves, why, models = judge(reading(1, models=listed))
-    assert models is not None
-    return serves, why
+    judged = judge(reading(1, models=listed))
+    assert judged.models is not None
+    return judged.serves, judged.why
 
 
 @pytest.mark.parametrize(
@@ -56,9 +56,9 @@ def test_a_served_model_that_triton_does_not_list_is_unavailable() -> None:
     absent = "Triton does not list it: it is not in the repository"
     assert verdict(OK, serve=("nope",)) == (False, f"model nope is unavailable: {absent}")
     judge = ReadinessRule(ModelsSpec("/models", ("ok", "nope")))
-    serves, _, models = judge(reading(1, models=(OK,)))
-    assert serves
-    assert models == (("ok", "READY", ""), ("nope", "UNAVAILABLE", absent))
+    judged = judge(reading(1, models=(OK,)))
+    assert judged.serves
+    assert judged.models == (("ok", "READY", ""), ("nope", "UNAVAILABLE", absent))
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_a_served_model_that_triton_does_not_list_is_unavailable() -> None:
 )
 def test_what_did_not_answer_does_not_serve_and_shows_no_models(answer: Reading, why: str) -> None:
     """Unknown is not zero: the models that were read before still stand."""
-    assert ReadinessRule(ModelsSpec("/models"))(answer) == (False, why, None)
+    assert ReadinessRule(ModelsSpec("/models"))(answer) == (False, why, None, "")
 
 
 def test_an_instance_is_ready_only_after_its_warm_up() -> None:

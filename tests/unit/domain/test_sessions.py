@@ -12,7 +12,7 @@ from tarn.domain import Applied, Ended, ExitStatus, Instance, InstanceState, Kno
 from tarn.domain.apply_plan import apply_plan
 from tarn.domain.fleet import Fleet, FollowerState
 from tarn.domain.fold_facts import fold_facts
-from tarn.domain.follow_up import acknowledged, open_sessions
+from tarn.domain.follow_up import acknowledged, open_sequences, open_sessions
 from tarn.domain.outlook import Prospect, WaitsFor, prospect
 from tarn.domain.plan import plan
 
@@ -162,6 +162,27 @@ def test_the_receipt_counts_the_sessions_that_were_cut(
     before = "drained: requests unknown in 20.0 s, lost unknown, "
     reason = f"{before}{receipt}; lb1 acknowledged 1.6"
     assert (one(over, 1).state, one(over, 1).reason) == (InstanceState.STOPPED, reason)
+
+
+def test_the_receipt_says_how_many_of_them_were_sequences() -> None:
+    """A follower that is lost, or an instance that is gone, keeps none."""
+    some = of(counted(5, sequences={name(1): 3}))
+    some = apply_plan(some, plan(some, RULES, LIMIT_S), RULES, LIMIT_S, AT)
+    told = "5 sessions, 3 of them sequences, still open at lb1 after 20 s"
+    assert some.events[0].message == told
+    over = fold_facts(some, (Ended(name(1), "hash", ExitStatus("ended", 0)),), LIMIT_S, AT)
+    assert "5 cut at drain.timeout (3 of them sequences); lb1" in one(over, 1).reason
+    lost = of(counted(5, sequences={name(1): 3}, lost=True))
+    assert open_sequences(one(lost, 1), lost) == 0
+
+
+def test_sequences_are_kept_of_what_a_follower_says() -> None:
+    """As sessions are: only of instances that there are."""
+    said = Applied("lb1", EPOCH, 5, AT, "", ((name(1), 2),), ((name(1), 2), (name(9), 1)))
+    some = acknowledged(fleet(ready(1)), said, NOW_S, AT, lease_s=15.0)
+    assert some.followers["lb1"].sequences == {name(1): 2}
+    some = acknowledged(some, word(AT), NOW_S, AT, lease_s=15.0)
+    assert some.followers["lb1"].sequences == {}
 
 
 followers = st.builds(

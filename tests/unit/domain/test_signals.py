@@ -118,10 +118,10 @@ def test_no_request_is_a_rate_of_zero_and_no_duration() -> None:
 
 
 def test_a_counter_that_fell_is_no_negative_rate() -> None:
-    """Unloading a model takes its counters away."""
+    """It began again, and what it shows is new."""
     seen = look(Signals(), 10.0, reading(1, 10.0, requests_total=50.0))
     seen = look(seen, 11.0, reading(1, 11.0, requests_total=5.0))
-    assert "a counter fell" in str(newest(seen, "requests_per_s"))
+    assert newest(seen, "requests_per_s") == Known(5.0)
     seen = look(seen, 12.0, reading(1, 12.0, requests_total=8.0))
     assert newest(seen, "requests_per_s") == Known(3.0)
 
@@ -316,3 +316,60 @@ def test_what_a_full_instance_executes_is_the_mean_of_those_that_are_full() -> N
     calm = {id_: reading for id_, reading in readings.items() if id_ != "f-1"}
     without = seen.looked(fleet[1:], calm, 2.0, 9.0)
     assert newest(without, "when_full") == Unknown("no instance is full")
+
+
+def cached(number: int, at_s: float, hits: float, misses: float) -> Reading:
+    return reading(number, at_s, cache_hits_total=hits, cache_misses_total=misses)
+
+
+def test_the_share_of_cached_requests_is_that_of_the_fleet() -> None:
+    """Many requests weigh more than a few; an instance without a cache weighs nothing."""
+    seen = look(Signals(), 10.0, cached(1, 10.0, 5.0, 5.0), cached(2, 10.0, 0.0, 0.0))
+    assert isinstance(newest(seen, "cache_hit_share"), Unknown)
+    seen = look(seen, 12.0, cached(1, 12.0, 95.0, 15.0), cached(2, 12.0, 0.0, 10.0))
+    assert newest(seen, "cache_hits_per_s") == Known(45.0)
+    assert newest(seen, "cache_misses_per_s") == Known(10.0)
+    assert newest(seen, "cache_hit_share") == Known(90 / 110)
+    with_another = look(
+        seen, 14.0, cached(1, 14.0, 96.0, 18.0), cached(2, 14.0, 0.0, 10.0), reading(3, 14.0)
+    )
+    assert newest(with_another, "cache_hit_share") == Known(0.25)
+
+
+def test_without_a_lookup_or_a_cache_the_share_is_unknown() -> None:
+    """Unknown is not zero: a policy must not read a cold cache from it."""
+    plain = look(Signals(), 10.0, reading(1, 10.0))
+    assert newest(plain, "cache_hit_share") == Unknown("no instance reports a response cache")
+    seen = look(look(Signals(), 10.0, cached(1, 10.0, 5.0, 5.0)), 11.0, cached(1, 11.0, 5.0, 5.0))
+    assert newest(seen, "cache_hits_per_s") == Known(0.0)
+    assert newest(seen, "cache_hit_share") == Unknown("no request ended since the last sample")
+
+
+def test_a_cache_that_began_again_counts_from_zero() -> None:
+    """Its model was loaded again."""
+    seen = look(Signals(), 10.0, cached(1, 10.0, 50.0, 50.0))
+    seen = look(seen, 11.0, cached(1, 11.0, 1.0, 3.0))
+    assert newest(seen, "cache_hit_share") == Known(0.25)
+
+
+def test_a_failed_scrape_between_two_looks_loses_no_lookup() -> None:
+    """The next good scrape is compared with the last good one."""
+    seen = look(Signals(), 10.0, cached(1, 10.0, 0.0, 0.0))
+    silent = dict.fromkeys((*COUNTERS, "cache_hits_total", "cache_misses_total"), NOT_SAID)
+    seen = look(seen, 11.0, reading(1, 11.0, **silent))
+    seen = look(seen, 12.0, cached(1, 12.0, 6.0, 2.0))
+    assert newest(seen, "cache_hits_per_s") == Known(3.0)
+
+
+def test_the_time_to_the_first_response_is_a_mean_of_the_fleet() -> None:
+    """Where Triton keeps histograms of it; in seconds, as any duration."""
+
+    def one(number: int, at_s: float, count: float, us: float) -> Reading:
+        return reading(number, at_s, first_responses_total=count, first_response_us_total=us)
+
+    seen = look(Signals(), 10.0, one(1, 10.0, 0.0, 0.0), one(2, 10.0, 0.0, 0.0))
+    seen = look(seen, 11.0, one(1, 11.0, 3.0, 3e6), one(2, 11.0, 1.0, 5e6))
+    assert newest(seen, "first_response_time") == Known(2.0)
+    assert newest(look(Signals(), 1.0, reading(1, 1.0)), "first_response_time") == Unknown(
+        "no instance reports the times of first responses"
+    )

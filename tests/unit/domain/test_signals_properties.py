@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tarn.domain import Instance, InstanceState, Known, Reading, Sample, Unknown
-from tarn.domain.contribution import COUNTERS, GAUGES
-from tarn.domain.signals import KEEP, SIGNALS, Signals
+from tarn.domain.counters import COUNTERS
+from tarn.domain.signals import GAUGES, KEEP, SIGNALS, Signals
 
 NAMES = (*GAUGES, *COUNTERS)
 IDS = ("w-0001", "w-0002", "w-0003")

@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 from tarn.domain import Known, Pause, Sample, Unknown, Wish
 from tarn.domain.fleet import Fleet, Rules
-from tarn.domain.size_holds import Hold, in_words
-from tarn.domain.size_outlook import SizeOutlook, coming_words, sentence, size_outlook
-from tarn.domain.sizing import size
+from tarn.domain.outlook import SizeOutlook, coming_words, sentence, size_outlook
+from tarn.domain.sizing import Hold, in_words, size
 from tarn.domain.spec import ScalingSpec, WindowSpec
 
 RULES = rules(

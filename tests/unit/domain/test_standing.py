@@ -20,8 +20,8 @@ SUSPECT = ready(2, suspect="no answer for 3 s")
 
 
 def stands(some: Fleet) -> tuple[str, str]:
-    state, reason = standing(some, RULES, NOW_S)
-    return str(state), reason
+    stands = standing(some, RULES, NOW_S)
+    return str(stands.state), stands.reason
 
 
 @pytest.mark.parametrize(
@@ -95,6 +95,36 @@ def stands(some: Fleet) -> tuple[str, str]:
 def test_the_state_and_its_reason(some: Fleet, state: str, reason: str) -> None:
     """Zero wanted is ready; degraded serves; failed is given up with nothing left."""
     assert stands(some) == (state, reason)
+
+
+@pytest.mark.parametrize(
+    ("some", "models"),
+    [
+        (fleet(ready(1)), ()),
+        (fleet(ready(1, models=BAD)), ("bad",)),
+        (fleet(asked(1, reason="no node")), ()),
+        (fleet(starting(1, reason="bad is unavailable", blamed="bad")), ("bad",)),
+        (fleet(RETIRING, ready(2), desired=1, served=1), ("ok",)),
+        (fleet(RETIRING, desired=1, served=1, strikes=1), ()),
+        (
+            fleet(ready(1), desired=2, strikes=1, ended=(attrs.evolve(FAILED, blamed="bad"),)),
+            ("bad",),
+        ),
+        (fleet(halted="five", halted_by="w-0009", desired=1, ended=(FAILED,)), ()),
+        (
+            fleet(
+                halted="five",
+                halted_by="w-0009",
+                desired=1,
+                ended=(attrs.evolve(FAILED, blamed="bad"),),
+            ),
+            ("bad",),
+        ),
+    ],
+)
+def test_the_models_that_a_reason_is_about_are_named(some: Fleet, models: tuple[str, ...]) -> None:
+    """Who may not see one of them is told another reason."""
+    assert standing(some, RULES, NOW_S).models == models
 
 
 def test_a_model_that_is_listed_and_not_loaded_is_no_fault() -> None:

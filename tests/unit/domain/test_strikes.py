@@ -36,6 +36,7 @@ def test_quick_failures_wait_one_two_four_seconds_and_the_fifth_gives_up() -> No
     assert (
         some.halted == "5 instances in a row failed quickly; the last, w-0005: killed by signal 9"
     )
+    assert some.halted_by == "w-0005"
     assert codes(some)[-1] == "TARN-1112"
     again = fail(some, starting(6))
     assert (again.halted, again.retry_s) == (some.halted, NOW_S + 32.0)
@@ -53,6 +54,18 @@ def test_a_failure_that_trying_again_cannot_help_gives_up_at_once() -> None:
     """There is no tritonserver: five attempts would not find one."""
     some = told(fleet(starting(1)), ended(1, "no tritonserver was found", permanent=True))
     assert some.halted == "another attempt cannot help, w-0001: no tritonserver was found"
+
+
+def test_the_model_that_ended_launching_is_named_with_the_event() -> None:
+    """As the reason blames it."""
+    blaming = starting(1, state=InstanceState.DRAINING, blamed="m", reason="m is bad")
+    some = fleet(attrs.evolve(blaming, condemned=True))
+    some = told(some, ended(1, "it left", permanent=True))
+    assert (some.halted_by, some.ended[-1].blamed, some.events[-1].models) == (
+        "w-0001",
+        "m",
+        ("m",),
+    )
 
 
 def test_a_failure_after_five_seconds_ready_is_no_strike() -> None:

@@ -5,11 +5,12 @@ import pytest
 from given import AT, NOW_S, asked, draining, ended, fleet, ready, running, starting, told
 
 from tarn.domain import Decision, DiscoveryView, ExitStatus, Fact, InstanceState
-from tarn.domain.draining import Counts, DrainProgress
+from tarn.domain.counters import CounterSet
+from tarn.domain.draining import DrainProgress
 from tarn.domain.fleet import Fleet, FollowerState
 from tarn.domain.tally import FAILURES, Tally
 
-BEGUN = Counts(0.0, 0.0)
+BEGUN = CounterSet(0.0, 0.0)
 
 
 def counted(before: Fleet, after: Fleet, *facts: Fact, now_s: float = NOW_S) -> Tally:

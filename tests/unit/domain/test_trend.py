@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tarn.domain import Known, Sample, Unknown
-from tarn.domain.trend import TREND_S, steady_growth
+from tarn_plugins.scaling.target import TREND_S, steady_growth
 
 NOW_S = 1000.0
 

@@ -5,7 +5,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tarn.domain.counters import Counters
+from tarn.domain.counters import CounterSet
 from tarn.domain.usage import (
     INSTANCE,
     MODEL,
@@ -23,7 +23,7 @@ A, ECHO = (INSTANCE, "a-0001"), (MODEL, "echo")
 
 def held(at: float, requests: float | None, **changes: object) -> UsageSample:
     """A moment of one instance with two GPUs that has ``echo`` ready."""
-    said = None if requests is None else Counters(requests, 0.0, requests * 1e6)
+    said = None if requests is None else CounterSet(requests, 0.0, requests * 1e6)
     plain: dict[str, object] = {"instances": {"a-0001": said}, "ready": {"echo": 1}}
     return UsageSample(at, 2, **{**plain, **changes})  # type: ignore[arg-type]
 
@@ -31,7 +31,7 @@ def held(at: float, requests: float | None, **changes: object) -> UsageSample:
 def test_requests_and_seconds_go_to_the_instance_and_to_the_model() -> None:
     """A model's counters begin at 0 with each master, an instance's where they are first seen."""
     usage = FleetUsage().looked(held(AT, 5.0))
-    usage = usage.looked(held(AT + 10, 8.0, models={"echo": Counters(3.0, 1.0, 2e6)}))
+    usage = usage.looked(held(AT + 10, 8.0, models={"echo": CounterSet(3.0, 1.0, 2e6)}))
     spent = usage.total(AT, AT + 10).spent
     assert spent[A] == ResourceUse(3.0, 0.0, 3.0, 10.0, 20.0)
     assert spent[ECHO] == ResourceUse(3.0, 1.0, 2.0, 10.0, 20.0)

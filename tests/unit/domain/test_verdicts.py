@@ -8,17 +8,18 @@ from gray_world import Fault, GrayWorld
 from tarn.control.issues import of_fleet
 from tarn.domain import Down, Epoch, Known, Reading, Recovered, Running
 from tarn.domain.apply_command import apply_command
+from tarn.domain.counters import CounterSet
 from tarn.domain.fleet import Fleet
+from tarn.domain.instance import Symptom, Unwell
 from tarn.domain.memory import begin, saved
 from tarn.domain.outcomes import RequestCounts, TestResult
+from tarn.domain.plan import surplus
 from tarn.domain.renewal import leave_at_once
 from tarn.domain.spec import InstanceSpec, UnwellSpec, UpdateSpec
 from tarn.domain.strikes import count_relapse, may_relapse
 from tarn.domain.symptoms import stalled_after_s
 from tarn.domain.tick import Observation, tick
-from tarn.domain.unwell import Symptom, Unwell
 from tarn.domain.verdicts import Suspicion, judge_outcomes, may_eject, suspect_at_once
-from tarn.domain.victims import surplus
 
 FOREVER = float("inf")
 
@@ -149,8 +150,8 @@ def test_what_all_have_alike_ends_nobody_and_is_one_alert(kind: str, size: int) 
     said = [t for t in of_fleet(world.fleet, world.rules, world.now_s) if t.code == "TARN-1152"]
     assert len(said) == 1
     error = {"failing": "Stub process is not healthy.", "stalled": "no answer for 6 s"}[kind]
-    assert error in said[0].warning
-    assert "echo" not in said[0].fault
+    assert error in said[0].found
+    assert "echo" not in said[0].public
     world.run(70)
     assert not world.log, "nobody is marked, ejected or replaced"
     assert healthy(world)
@@ -172,7 +173,7 @@ def test_callers_that_ask_for_what_the_model_cannot_do_are_named_as_such() -> No
     world.usual = 0.9
     world.run(20)
     (said,) = (t for t in of_fleet(world.fleet, world.rules, world.now_s) if t.code == "TARN-1152")
-    assert "look at what callers send" in said.warning
+    assert "look at what callers send" in said.found
     assert not world.log
 
 
@@ -229,8 +230,8 @@ def test_a_late_tick_doubts_nobody() -> None:
 def _failing(now_s: float, step: int) -> dict[str, Reading]:
     metrics = {"requests_total": Known(0.0)}
     rows = {
-        "w-0001": RequestCounts(50.0, 40.0 * step),
-        "w-0002": RequestCounts(50.0 + 40.0 * step, 0.0),
+        "w-0001": RequestCounts(CounterSet(50.0, 40.0 * step)),
+        "w-0002": RequestCounts(CounterSet(50.0 + 40.0 * step)),
     }
     return {
         id_: Reading(id_, now_s, metrics=metrics, outcomes={"echo": one})

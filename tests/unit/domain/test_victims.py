@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from tarn.domain import Instance, InstanceState, Known, Unknown
 from tarn.domain.apply_plan import apply_plan
 from tarn.domain.fleet import Fleet, FollowerState
-from tarn.domain.plan import plan
-from tarn.domain.victims import surplus
+from tarn.domain.plan import plan, surplus
 
 RULES = rules()
 

@@ -6,7 +6,7 @@ from world import launch_of
 from world import rules as world_rules
 
 from tarn.domain import RuntimeWish
-from tarn.domain.wishes import runtime_wish
+from tarn.domain.tick import runtime_wish
 
 LAUNCH = launch_of(world_rules())
 

@@ -4,11 +4,11 @@ import random
 from collections import Counter
 
 from fake_yarn import FakeYarn
+from hand_driven_yarn import HandDrivenMaster
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from test_tick_properties import check_invariant, command, settle
 from world import Process, World, launch_of, rules
-from yarn_desk import Master
 
 from tarn.domain import Fact, InstanceState, Reading, RuntimeWish
 from tarn.domain.fleet import Fleet, Rules
@@ -47,11 +47,11 @@ class YarnWorld(World):
         self.clock = FakeClock(1000.0, 1000.0)
         self.yarn = FakeYarn(NODES, chance=random.Random(seed ^ 1))
         self.yarn.odds = dict(ODDS)
-        self.old: list[Master] = []
+        self.old: list[HandDrivenMaster] = []
         super().__init__(seed, some)
 
     def master(self, state: object) -> Fleet:
-        self.runtime = Master(self.yarn, self.clock, self.rules.spec)
+        self.runtime = HandDrivenMaster(self.yarn, self.clock, self.rules.spec)
         self.runtime.launch = launch_of(self.rules)
         return begin(
             self.epoch,

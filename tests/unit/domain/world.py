@@ -24,8 +24,7 @@ from tarn.domain import (
 from tarn.domain.fleet import Fleet, Rules
 from tarn.domain.memory import begin, saved
 from tarn.domain.spec import ClusterSpec, DrainSpec, InstanceSpec, ModelsSpec, ReplicasSpec
-from tarn.domain.tick import Observation, tick
-from tarn.domain.wishes import runtime_wish
+from tarn.domain.tick import Observation, runtime_wish, tick
 
 READY_MODEL = Known((ModelState("echo", "READY"),))
 

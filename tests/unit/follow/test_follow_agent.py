@@ -319,6 +319,12 @@ class ScriptedApi:
             raise self.source.refuses
         self.source.words.append(applied)
 
+    def status(self):
+        return {"limits": {"max": 1}}
+
+    def affinity(self):
+        return self.source.rules
+
     def demand(self, source, waiting, refused):
         self.source.demands.append((source, waiting, refused))
 
@@ -333,6 +339,7 @@ class Scripted:
     heard: int = 0
     """Revision of the last view that was taken in."""
     name: str = "llama"
+    rules: dict | None = None
 
     def open(self):
         self.opened += 1
@@ -354,6 +361,20 @@ def pushed_view(revision, *numbers, complete=True):
         for number in numbers
     ]
     return {"epoch": "1-1", "revision": revision, "complete": complete, "members": members}
+
+
+def test_rules_are_read_at_the_start_with_each_view_and_now_and_then(monkeypatch):
+    """Also those of an older master, which has none."""
+    monkeypatch.setattr(agents, "RULES_EVERY_S", 0.2)
+    source, heard = Scripted(pushed_view(1, 1)), []
+    agent = Agent(source, FakeDiscovery(), "lb1", SystemClock(), affinity=heard.append)
+    with contextlib.suppress(UnreachableError):  # of the first view, which this master only streams
+        agent.check()
+    assert heard == [None]
+    source.rules = {"complete": True, "rules": []}
+    with running(agent):
+        until(lambda: len(heard) >= 4)
+    assert heard[-1] == source.rules
 
 
 def test_demand_is_told_only_while_there_is_nobody(monkeypatch):

@@ -6,8 +6,7 @@ from fake_master import instance, view
 
 from tarn.domain import Applied, Epoch
 from tarn.errors import NotAuthorizedError, RefusedError, UnreachableError
-from tarn.follow.agent_reporter import SILENT_TIMES, AgentReporter
-from tarn.follow.view_applier import ApplyFailure
+from tarn.follow.agent import SILENT_TIMES, AgentReporter, ApplyFailure
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from fake_master import instance, view
 
 from tarn.clock import SystemClock
 from tarn.errors import DiscoveryError, Superseded
-from tarn.follow.view_applier import ViewApplier
+from tarn.follow.agent import ViewApplier
 from tarn.testing.fakes import FakeDiscovery
 from tarn.testing.wait import until
 

@@ -19,15 +19,15 @@ from hypothesis import strategies as st
 from starlette.requests import Request
 from starlette.responses import Response
 
-from tarn.control.inbox import Inbox
-from tarn.control.snapshot import Board, Snapshot
+from tarn.control.mailbox import Inbox
 from tarn.domain import ANONYMOUS, Principal, ProxyRule, Readiness, Verdict
 from tarn.errors import ConfigError, ProviderError
+from tarn.http.authenticator import OWNER
 from tarn.http.authorize import MISSING, Authorize, AuthorizeRequest, question
-from tarn.http.authorizer_pool import DirectAuthorizer
-from tarn.http.identity import OWNER
-from tarn.http.rights import MOST_STALE, PRINCIPAL, Rights
-from tarn.http.sources import Sources
+from tarn.http.blocking_pool import DirectAuthorizer
+from tarn.http.request import IDENTITY, Identity
+from tarn.http.rights import MOST_STALE, Rights, Sources
+from tarn.read.snapshot import Board, Snapshot
 
 RIGHTS = {
     ("alice", "infer", "ocr"),
@@ -79,7 +79,7 @@ def asked(route: Authorize, principal: Principal, query: str) -> Response:
         "path": "/authorize",
         "query_string": query.encode(),
         "headers": [],
-        PRINCIPAL: principal,
+        IDENTITY: Identity(principal),
     }
     return asyncio.run(route.authorize(Request(scope)))
 

@@ -26,6 +26,7 @@ fields = st.sampled_from(
         "revision",
         "at",
         "sessions",
+        "sequences",
     ]
 ) | st.text(max_size=5)
 values = st.recursive(
@@ -95,6 +96,7 @@ def test_a_followers_error_is_cut_to_a_kilobyte_and_that_is_said(error: str) -> 
         ("lease", "1s" * 125_000),
         ("sessions", {f"w-{number}": 1 for number in range(MOST_SESSIONS + 1)}),
         ("sessions", {"w" * 100_000: -1}),
+        ("sequences", {"w-1": -1}),
         ("epoch", "1" * 100_000),
         ("x" * 100_000, 1),
         ("error", ["x"] * 50_000),

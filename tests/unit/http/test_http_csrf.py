@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tarn.domain import ANONYMOUS, Principal
-from tarn.http.csrf import CSRF_S, Csrf, csrf_of
+from tarn.http.issued_tokens import CSRF_S, Csrf, csrf_of
 
 ALICE = Principal("alice", via="rm-proxy")
 PEOPLE = st.sampled_from(

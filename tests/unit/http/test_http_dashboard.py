@@ -9,7 +9,7 @@ import httpx
 import pytest
 from fake_master import FakeMaster, instance, snapshot
 
-from tarn.http.dashboard.assembly import SCRIPTS, assemble, read_page
+from tarn.http.dashboard import SCRIPTS, assemble, read_page
 
 
 def _hashed(text: str) -> str:

@@ -7,11 +7,11 @@ import attrs
 import pytest
 from fake_master import FakeMaster, event, instance, snapshot
 
-from tarn.control.snapshot import Board, Snapshot
 from tarn.domain import Epoch
 from tarn.http import feed as feeds
 from tarn.http.app import Application
 from tarn.http.feed import Feed, event_changes, fleet_changes
+from tarn.read.snapshot import Board, Snapshot
 
 
 async def _next(texts: AsyncIterator[str]) -> str:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from page_links import Links
 
 from tarn.domain import ProxyRule
-from tarn.http.front import PAGES, front
+from tarn.http.pages import PAGES, front
 
 PREFIX = "/proxy/application_1700000000000_0001"
 

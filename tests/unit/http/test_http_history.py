@@ -6,13 +6,13 @@ import httpx
 import pytest
 from fake_master import EPOCH, TOKEN, FakeMaster, PolicyAuthorizer, instance, snapshot
 
-from tarn.control.alerts import alerts
-from tarn.control.retained_history import RetainedHistory
 from tarn.domain import CODES, Event, Readiness
 from tarn.domain.fleet import Fleet
 from tarn.domain.history import COLUMNS
-from tarn.http.authorizer_pool import DirectAuthorizer
+from tarn.http.blocking_pool import DirectAuthorizer
 from tarn.http.history import render_alerts
+from tarn.read.alerts import alerts
+from tarn.read.retained_history import RetainedHistory
 
 AT = 1_764_201_600.0
 TOTALS = {"TARN-1105": 3, "TARN-1200": 2, "TARN-1102": 9, "TARN-1106": 1}
@@ -67,6 +67,7 @@ def test_alerts_say_what_is_wrong_since_when_and_what_to_do(web: httpx.Client) -
         "severity": "warning",
         "subject": "llama-0001",
         "message": "no answer",
+        "models": [],
         "since": AT + 60,
         "last": None,
         "count": 1,

@@ -7,9 +7,10 @@ import pytest
 from fake_master import TOKEN, FakeMaster
 
 from tarn.domain import ProxyRule
-from tarn.http.hosts import Hosts
-from tarn.http.identity import KnownProxy, Proofs, network
-from tarn.http.nonces import WINDOW, Nonces
+from tarn.http.authenticator import KnownProxy, Proofs
+from tarn.http.issued_tokens import WINDOW, Nonces
+from tarn.http.request import Hosts
+from tarn.tls.contexts import network
 
 LOCAL = ("127.0.0.1", 40001)
 AWAY = ("10.0.0.7", 40001)

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tarn.domain import ANONYMOUS, Principal, ProxyRule
-from tarn.http.identity import OWNER, Authenticator
-from tarn.http.request_info import RequestInfo
+from tarn.http.authenticator import OWNER, Authenticator
+from tarn.http.request import RequestInfo
 
 PROXY = "10.0.0.7"
 TOKEN = b"correct-horse"

@@ -10,11 +10,12 @@ import pytest
 from fake_master import FakeMaster, PolicyAuthorizer
 
 from tarn.domain import Principal
-from tarn.http import body as bodies
+from tarn.http import answers
 from tarn.http import feed as feeds
-from tarn.http.authorizer_pool import DirectAuthorizer
+from tarn.http.authenticator import KnownProxy, Proofs
+from tarn.http.blocking_pool import DirectAuthorizer
 from tarn.http.feed import StreamPlaces
-from tarn.http.identity import KnownProxy, Proofs, network
+from tarn.tls.contexts import network
 
 STREAM = {"Accept": "text/event-stream"}
 
@@ -101,7 +102,7 @@ def test_a_follower_with_many_streams_leaves_some_to_the_others() -> None:
 
 def test_a_body_that_never_comes_is_408(monkeypatch: pytest.MonkeyPatch) -> None:
     """A declared length without the bytes holds nothing for long."""
-    monkeypatch.setattr(bodies, "BODY_WITHIN_S", 0.05)
+    monkeypatch.setattr(answers, "BODY_WITHIN_S", 0.05)
     with (
         FakeMaster(api_token=None) as master,
         socket.create_connection(("127.0.0.1", master.server.port), timeout=5) as raw,

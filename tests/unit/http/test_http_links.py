@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tarn.http.links import LINK_S, Links
+from tarn.http.issued_tokens import LINK_S, Links
 
 
 class Clock:

@@ -6,12 +6,12 @@ import attrs
 import httpx
 from fake_master import FakeMaster, PolicyAuthorizer, decision, event, instance, snapshot
 
-from tarn.control.signal_status import SignalStatus
-from tarn.control.snapshot import Snapshot
-from tarn.domain import Known, Readiness
+from tarn.domain import Issue, Known, Readiness
+from tarn.domain.counters import CounterSet
 from tarn.domain.model_totals import ModelTotals, ModelTotalsHistory
-from tarn.http.authorizer_pool import AuthorizerPool, DirectAuthorizer
+from tarn.http.blocking_pool import AuthorizerPool, DirectAuthorizer
 from tarn.http.visibility import MASK
+from tarn.read.snapshot import SignalStatus, Snapshot
 
 SHOWN, SECRET, UNKNOWN = "ocr", "payroll", "payroll-2"
 PAGES = (
@@ -32,13 +32,15 @@ def picture() -> Snapshot:
     sight = SignalStatus(
         f'queue{{model="{SECRET}"}}', Known(1.0), 1.0, "", f"metric of {SECRET}", True
     )
-    totals = {SECRET: ModelTotals(1.0), SHOWN: ModelTotals(2.0)}
+    totals = {SECRET: ModelTotals(CounterSet(1.0)), SHOWN: ModelTotals(CounterSet(2.0))}
     return snapshot(
         one,
         ended=(attrs.evolve(one, id="llama-0000", models=((UNKNOWN, "READY", ""),)),),
         reason=said,
-        warnings=(said,),
-        troubles=(("TARN-1105", SECRET, said),),
+        issues=(
+            Issue(SECRET, said, code="TARN-1105"),
+            Issue(SECRET, said, "Fix it", "TARN-1152", public="a model fails", models=(SECRET,)),
+        ),
         events=(event(said), event(f"{UNKNOWN} was unloaded")),
         decisions=(attrs.evolve(decision(2), reason=f"queue of {SECRET}"),),
         signals=(sight,),
@@ -71,6 +73,12 @@ def test_a_model_that_somebody_may_not_list_stands_in_no_answer() -> None:
     assert {path for path, text in got.items() if SECRET in text} == set()
     assert status["instances"][0]["models"] == [{"name": SHOWN, "state": "READY", "reason": ""}]
     assert status["reason"] == f"model {MASK} is unavailable on llama-0001"
+    told = [(one["subject"], one["message"], one["next_step"]) for one in status["issues"]]
+    assert told == [
+        (MASK, f"model {MASK} is unavailable on llama-0001", ""),
+        ("llama", "a model fails", ""),
+    ]
+    assert status["warnings"] == [one[1] for one in told]
     assert status["authorizer"]["hides_models"] is True
     assert f"models.serve[0]: {SHOWN}" in got["/config"]
     assert "tarn_ready_instances" in got["/metrics"]
@@ -203,7 +211,7 @@ def test_not_ready_is_closed_and_said_and_the_owner_still_gets_in() -> None:
     ):
         health = web.get("/health")
         status = web.get("/api/v1/status", headers={"X-TARN-Token": "correct-horse"}).json()
-    assert (health.status_code, health.text) == (503, "RANGER_UNAVAILABLE\n")
+    assert (health.status_code, health.text) == (503, "RANGER_UNAVAILABLE\na model fails\n")
     assert authorizer.asked == []
     wrong = "the authorizer cannot answer, so nobody may use a model: no policies yet"
     assert wrong in status["warnings"]
@@ -224,7 +232,7 @@ def test_not_ready_is_closed_and_said_and_the_owner_still_gets_in() -> None:
         health = web.get("/health")
     assert (health.status_code, health.text) == (
         200,
-        "OK\nthe authorizer answers from what it last knew\n",
+        "OK\na model fails\nthe authorizer answers from what it last knew\n",
     )
 
 
@@ -245,4 +253,10 @@ def test_who_may_list_a_model_without_its_details_gets_its_name_alone() -> None:
     assert status["reason"] == f"model {MASK} is unavailable on llama-0001"
     assert f"models.serve[1]: {SECRET}" in config
     assert SECRET not in events
+    told = [(one["subject"], one["message"], one["next_step"]) for one in status["issues"]]
+    assert told == [
+        (MASK, f"model {MASK} is unavailable on llama-0001", ""),
+        ("llama", "a model fails", ""),
+    ]
+    assert status["warnings"] == [one[1] for one in told]
     assert status["authorizer"]["hides_models"] is True

@@ -13,8 +13,7 @@ import pytest
 from fake_master import TOKEN, FakeMaster, PolicyAuthorizer, instance, snapshot
 
 from tarn.errors import NotFoundError, ProviderError
-from tarn.http.authorizer_pool import DirectAuthorizer
-from tarn.http.log_reader import LogReader
+from tarn.http.blocking_pool import DirectAuthorizer, LogReader
 from tarn.http.visibility import MASK
 from tarn.interfaces import LogTail
 
@@ -158,7 +157,7 @@ def test_a_node_that_refuses_is_told() -> None:
 def test_a_master_reads_its_own_log_where_that_is_a_file(tmp_path: Path) -> None:
     """Its standard error is the file, also when that was rotated; a pipe is no file."""
     program = (
-        "import sys; from tarn.http.log_reader import own_log\n"
+        "import sys; from tarn.http.blocking_pool import own_log\n"
         "print('hello', file=sys.stderr, flush=True)\n"
         "print(own_log(int(sys.argv[1])).lines)"
     )

@@ -17,14 +17,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-from tarn.control.metrics import OPENMETRICS, PROMETHEUS, render_metrics
 from tarn.domain import Endpoint, InstanceState
+from tarn.domain.counters import CounterSet
 from tarn.domain.model_totals import OTHER, ModelTotals, ModelTotalsHistory
-from tarn.http import exposition
+from tarn.http import pages
 from tarn.http.answers import wants_openmetrics
-from tarn.http.authorizer_pool import DirectAuthorizer
-from tarn.http.model_routes import models_json, sd_json
+from tarn.http.blocking_pool import DirectAuthorizer
+from tarn.http.render_details import models_json, sd_json
 from tarn.http.visibility import NOTHING, VisibilityFilter
+from tarn.read.metrics import OPENMETRICS, PROMETHEUS, render_metrics
 
 BY_PROMETHEUS = (
     "application/openmetrics-text;version=1.0.0,"
@@ -33,8 +34,14 @@ BY_PROMETHEUS = (
 """What Prometheus 2.42 sends."""
 SEEN = ModelTotalsHistory(
     (
-        (0.0, {"echo": ModelTotals(1.0), "payroll": ModelTotals()}),
-        (4.0, {"echo": ModelTotals(9.0, 2.0, 8e6, 1e5, 3.0, 1), "payroll": ModelTotals(7.0)}),
+        (0.0, {"echo": ModelTotals(CounterSet(1.0)), "payroll": ModelTotals()}),
+        (
+            4.0,
+            {
+                "echo": ModelTotals(CounterSet(9.0, 2.0, 8e6, 1e5), 3.0, 1),
+                "payroll": ModelTotals(CounterSet(7.0)),
+            },
+        ),
     )
 )
 
@@ -79,7 +86,7 @@ def test_prometheus_gets_openmetrics_and_everybody_else_the_text(web: httpx.Clie
     assert "accept" in opened.headers["vary"].lower()
     assert opened.text.endswith("# EOF\n")
     assert list(text_string_to_metric_families(opened.text))
-    assert "tarn_target_containers 1\n" in plain.text
+    assert "tarn_target_containers 1.0\n" in plain.text
 
 
 def test_the_text_is_made_once_of_each_picture(
@@ -94,18 +101,18 @@ def test_the_text_is_made_once_of_each_picture(
             made.append(threading.current_thread().name)
         return render_metrics(*given, **more)
 
-    monkeypatch.setattr(exposition, "render_metrics", counted)
+    monkeypatch.setattr(pages, "render_metrics", counted)
     master.publish(desired=5)
     askers = [threading.Thread(target=web.get, args=("/metrics",)) for _ in range(8)]
     for asker in askers:
         asker.start()
     for asker in askers:
         asker.join()
-    assert "tarn_target_containers 5\n" in web.get("/metrics").text
+    assert "tarn_target_containers 5.0\n" in web.get("/metrics").text
     assert len(made) == 1
     assert "http" not in made[0]
     master.publish(desired=1)
-    assert "tarn_target_containers 1\n" in web.get("/metrics").text
+    assert "tarn_target_containers 1.0\n" in web.get("/metrics").text
 
 
 def test_models_are_rows_with_their_states_and_rates(web: httpx.Client) -> None:
@@ -120,6 +127,8 @@ def test_models_are_rows_with_their_states_and_rates(web: httpx.Client) -> None:
         "latency_ms": 1000.0,
         "queue_ms": 12.5,
         "busy": pytest.approx(3.0 + 1.975),
+        "first_response_ms": None,
+        "cache_hit_share": None,
     }
 
 
@@ -156,7 +165,9 @@ def test_hidden_models_stand_neither_in_rows_nor_in_series_nor_in_the_rest() -> 
     rights = {("anonymous", "view", ""), ("anonymous", "list", "echo")}
     rights |= {("anonymous", "metadata", "echo")}
     looks = attrs.evolve(
-        SEEN, looks=((0.0, {}), (1.0, {**SEEN.newest, OTHER: ModelTotals(5.0)})), others=3
+        SEEN,
+        looks=((0.0, {}), (1.0, {**SEEN.newest, OTHER: ModelTotals(CounterSet(5.0))})),
+        others=3,
     )
     gate = DirectAuthorizer(PolicyAuthorizer(rights=rights))
     some = snapshot(instance(1), readings={"llama-0001": reading(1, pending=1.0)}, models=looks)
@@ -185,7 +196,7 @@ def test_whatever_a_hidden_model_is_called_its_series_are_left_out(
     """And those of every other model stay, in both formats; nothing is half left out."""
     hidden = data.draw(st.sets(st.sampled_from(sorted(names)), min_size=1))
     shown = names - hidden - {OTHER}
-    looks = ModelTotalsHistory(((0.0, {name: ModelTotals(1.0) for name in names}),))
+    looks = ModelTotalsHistory(((0.0, {name: ModelTotals(CounterSet(1.0)) for name in names}),))
     models = tuple((name, "READY", "") for name in sorted(names))
     picture = snapshot(instance(1, models=models), models=looks)
     text = render_metrics(picture, openmetrics=True)

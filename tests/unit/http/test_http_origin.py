@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tarn.domain import ProxyRule
-from tarn.http.origin import cross_site_reason, csrf_through_proxy, is_through_proxy
-from tarn.http.request_info import RequestInfo
+from tarn.http.request import RequestInfo, cross_site_reason, csrf_through_proxy, is_through_proxy
 
 HOST = b"nm-12.example:41234"
 LINES = st.lists(

@@ -6,9 +6,10 @@ from fake_master import FakeMaster, PolicyAuthorizer, StillClock
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tarn.http.authorizer_pool import DirectAuthorizer
-from tarn.http.identity import KnownProxy, Proofs, network
-from tarn.http.rate import Rates
+from tarn.http.admission import Rates
+from tarn.http.authenticator import KnownProxy, Proofs
+from tarn.http.blocking_pool import DirectAuthorizer
+from tarn.tls.contexts import network
 
 STEPS = st.lists(
     st.tuples(st.sampled_from(["10.0.0.1", "10.0.0.2", ""]), st.floats(-0.5, 2.0)), max_size=200

@@ -10,10 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
-from tarn.control.metrics import render_metrics
-from tarn.control.render import render_instances
-from tarn.control.signal_status import SignalStatus
-from tarn.control.snapshot import Follower, Snapshot
 from tarn.domain import (
     ClusterState,
     Decision,
@@ -22,6 +18,7 @@ from tarn.domain import (
     Event,
     Instance,
     InstanceState,
+    Issue,
     Known,
     Limits,
     Member,
@@ -30,13 +27,22 @@ from tarn.domain import (
     Reading,
     Unknown,
 )
-from tarn.domain.outlook import Holds, Prospect, WaitsFor
-from tarn.domain.size_holds import Hold, SizeHold
-from tarn.domain.size_outlook import SizeOutlook
-from tarn.domain.unwell import Symptom, Unwell
+from tarn.domain.instance import Symptom, Unwell
+from tarn.domain.outlook import Holds, Prospect, SizeOutlook, WaitsFor
+from tarn.domain.sizing import Hold, SizeHold
 from tarn.http.feed import decision_changes, event_changes, fleet_changes
-from tarn.http.render import encode, health, holds_json, render_instances_json, render_status
-from tarn.http.scaling import scaling_json
+from tarn.http.render import (
+    encode,
+    health,
+    holds_json,
+    render_instances_json,
+    render_status,
+    status_json,
+)
+from tarn.http.render_details import scaling_json
+from tarn.http.visibility import VisibilityFilter
+from tarn.read.metrics import render_metrics
+from tarn.read.snapshot import Follower, SignalStatus, Snapshot, render_instances
 
 names = st.text(max_size=8)
 numbers = st.floats() | st.integers(-5, 10**9)
@@ -107,6 +113,9 @@ sizes = st.builds(
 held = st.builds(Holds, names, st.integers(0, 9), *[st.none() | numbers] * 4, sizes)
 sights = st.builds(SignalStatus, names, samples, st.floats(0, 1e9), names, names, st.booleans())
 texts = st.lists(names, max_size=2).map(tuple)
+issues = st.builds(
+    Issue, names, names, names, names, public=names, models=texts, instances=texts, source=names
+)
 
 
 @st.composite
@@ -130,12 +139,10 @@ def snapshots(draw: st.DrawFn) -> Snapshot:
         followers=draw(st.lists(followers, max_size=2).map(tuple)),
         events=draw(st.lists(events, max_size=3).map(tuple)),
         decisions=draw(st.lists(decisions, max_size=2).map(tuple)),
-        faults=draw(texts),
-        warnings=draw(texts),
         stale=draw(st.booleans()),
         readings={i.id: draw(readings) for i in alive},
         event_totals=draw(st.dictionaries(names, st.integers(0, 99), max_size=3)),
-        troubles=draw(st.lists(st.tuples(names, names, names), max_size=2).map(tuple)),
+        issues=draw(st.lists(issues, max_size=2).map(tuple)),
         holds=draw(held),
         signals=draw(st.lists(sights, max_size=3).map(tuple)),
         prospects={i.id: draw(prospects) for i in alive},
@@ -252,6 +259,7 @@ def test_moments_become_seconds_from_now() -> None:
     held = Holds("", 3, 1004.0, 990.0, 1290.0, 999.0, size)
     assert holds_json(held, 1000.0) == {
         "halted": "",
+        "halted_by": "",
         "failures_in_a_row": 3,
         "retry_in_s": 4.0,
         "frozen_for_s": 10.0,
@@ -305,3 +313,12 @@ def test_an_ejected_instance_is_suspect_with_the_reason_while_it_is_ready() -> N
         "confirmed": False,
     }
     assert third["unwell"] is None, "its model fails everywhere: that is told of the model"
+
+
+def test_the_reason_of_a_state_goes_by_the_models_that_it_is_about() -> None:
+    """Who may not see one of them is told how many are ready."""
+    picture = snapshot(instance(1), reason="it has no version", reason_models=("ocr",), desired=2)
+    assert status_json(picture)["reason"] == "it has no version"
+    hidden = VisibilityFilter(frozenset({"ocr"}))
+    assert status_json(picture, hidden)["reason"] == "1 of 2 ready"
+    assert status_json(picture, VisibilityFilter(frozenset({"llama"})))["reason"] == picture.reason

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from tarn import log
 from tarn.domain import Requester
+from tarn.http.app import request_id_of
 from tarn.http.blocking_pool import BlockingPool
-from tarn.http.request_id import request_id_of
 
 PROOF = {"X-TARN-Token": TOKEN.decode()}
 

@@ -11,8 +11,9 @@ from starlette.routing import Route
 
 from tarn.domain import Verdict
 from tarn.domain.access import FLEET_ACTIONS
-from tarn.http.authorizer_pool import DirectAuthorizer
-from tarn.http.route_permissions import ACTIONS, NOWHERE, OPEN, READ, SELF, WRITE, asking
+from tarn.http.admission import ACTIONS, NOWHERE, OF_TRITON, OPEN, READ, SELF, WRITE, asking
+from tarn.http.blocking_pool import DirectAuthorizer
+from tarn.http.one_triton import ROUTE, asked_of_fleet
 
 
 def test_every_route_of_the_application_has_an_action_and_every_action_a_route() -> None:
@@ -32,9 +33,12 @@ def test_only_reads_are_open_and_every_write_has_an_action_of_the_fleet() -> Non
         *("/health", "/livez", "/readyz", "/api/v1/session", "/dashboard")
     }
     assert {p for p, need in ACTIONS.items() if need.action == SELF} == {
-        *("/authorize", "/api/v1/me", "/api/v1/session/end", "/api/v1/session/link")
+        *("/authorize", "/api/v1/me", "/api/v1/session/end", "/api/v1/session/link", ROUTE)
     }
+    assert ACTIONS[ROUTE].methods == OF_TRITON
     for path, need in ACTIONS.items():
+        if path == ROUTE:
+            continue
         assert need.methods in {READ, WRITE}
         if need.action in {OPEN, SELF}:
             assert need.methods == (WRITE if path in SIGN_IN else READ)
@@ -63,7 +67,9 @@ def test_a_route_that_somebody_adds_without_an_action_is_closed() -> None:
         *("", "//", "/health/", "/health/x", "/healthz", "/HEALTH", "/health\n", "/health\0"),
         *("/livez/../config", "/./config", "//config", "/api/v1/status/", "/api/v1", "/api/v1/"),
         *("/api/v1/followers", "/api/v1/followers/", "/api/v1/followers/a/b", "/api//v1/down"),
-        *("/authorize/", "/authorize/x", "/api/v1/down/", "/api/v1/scale\n", "config", "*"),
+        *("/authorize/", "/authorize/x", "/triton", "/triton/", "/triton/v2/models/a/infer"),
+        *("/triton/v2/health/ready", "/triton/../v2", "/triton//v2", "/triton/v2/"),
+        *("/api/v1/down/", "/api/v1/scale\n", "config", "*"),
     ],
 )
 def test_a_path_that_is_nearly_a_route_is_none(path: str) -> None:
@@ -75,6 +81,9 @@ def test_a_path_that_is_nearly_a_route_is_none(path: str) -> None:
 def test_any_path_is_a_route_of_the_table_or_none(path: str) -> None:
     """What is found is what stands there, by the path or by all but its last part."""
     need = asking(path)
+    if path.startswith("/triton/"):
+        assert need == (NOWHERE if asked_of_fleet(path) is None else ACTIONS[ROUTE])
+        return
     under = path.startswith("/api/v1/followers/") and "/" not in path[18:] and len(path) > 18
     assert need == ACTIONS.get(path, ACTIONS["/api/v1/followers/{name}"] if under else NOWHERE)
 
@@ -87,6 +96,8 @@ def test_the_authorizer_is_asked_for_the_action_of_the_route() -> None:
         httpx.Client(base_url=master.url, trust_env=False) as web,
     ):
         for path, need in ACTIONS.items():
+            if path == ROUTE:
+                continue
             authorizer.asked.clear()
             answer = web.request(need.methods[0], path.format(name="lb1"))
             if need.action in FLEET_ACTIONS:

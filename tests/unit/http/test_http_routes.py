@@ -31,6 +31,7 @@ from tarn.domain import (
     Down,
     Drain,
     InstanceState,
+    Issue,
     Limits,
     PauseScaling,
     Readiness,
@@ -38,9 +39,10 @@ from tarn.domain import (
     Scale,
     Verdict,
 )
-from tarn.http import route_permissions
-from tarn.http.authorizer_pool import DirectAuthorizer
-from tarn.http.identity import KnownProxy, Proofs, network
+from tarn.http import admission
+from tarn.http.authenticator import KnownProxy, Proofs
+from tarn.http.blocking_pool import DirectAuthorizer
+from tarn.tls.contexts import network
 
 SAFE = {
     "X-Content-Type-Options": "nosniff",
@@ -282,9 +284,9 @@ def test_health_keeps_the_contracts_words(
     changes: dict[str, Any], readiness: bool, expected: tuple[int, str]
 ) -> None:
     """First line and code are the contract's; nothing wanted and nothing running is well."""
-    picture = attrs.evolve(
-        snapshot(instance(1)), faults=("a discovery is behind", "an instance is silent"), **changes
-    )
+    said = ("a discovery is behind", "an instance is silent")
+    issues = tuple(Issue("llama", one, public=one) for one in said)
+    picture = attrs.evolve(snapshot(instance(1)), issues=issues, **changes)
     with FakeMaster(picture, readiness=Readiness(ready=readiness, reason="engine")) as master:
         plain = httpx.get(f"{master.url}/health", trust_env=False)
         accept = {"Accept": "application/json"}
@@ -333,7 +335,7 @@ def test_config_is_flat_text_or_the_mapping_itself() -> None:
 def test_the_length_counts_bytes_when_names_are_not_ascii() -> None:
     """The whole of every page arrives for models and reasons called été and 模型."""
     odd = instance(1, models=(("été", "READY", ""),), reason="模型", container_id="模型")
-    picture = snapshot(odd, faults=("café",), name="été")
+    picture = snapshot(odd, issues=(Issue("été", "café", public="café"),), name="été")
     with FakeMaster(picture, api_token=None, config={"name": "模型"}) as master:
         for path in ("/metrics", "/config", "/health", "/api/v1/status"):
             port = master.server.port
@@ -353,15 +355,17 @@ def test_status_has_the_shape_that_clients_rely_on(web: httpx.Client) -> None:
     assert set(body) == {
         *("name", "runtime", "state", "reason", "epoch", "spec_revision", "view_revision"),
         *("desired", "ready", "manual", "limits", "pause", "at", "stale", "instances", "ended"),
-        *("followers", "warnings", "faults", "troubles", "holds", "demand", "authorizer"),
+        *("followers", "warnings", "faults", "issues", "troubles", "holds", "demand"),
+        "authorizer",
     }
     assert set(body["instances"][0]) == {
         *("id", "state", "suspect", "reason", "node", "container_id", "spec_hash", "age_s"),
-        *("http", "grpc", "metrics", "models", "busy", "state_for_s", "waits", "unwell"),
+        *("http", "grpc", "metrics", "models", "busy", "state_for_s", "waits", "unwell", "cache"),
+        *("silent", "blamed", "code"),
     }
     assert set(body["holds"]) == {
         *("halted", "failures_in_a_row", "retry_in_s", "frozen_for_s", "thaws_in_s"),
-        *("cooldown_in_s", "policy", "size"),
+        *("cooldown_in_s", "policy", "size", "halted_by"),
     }
     assert set(body["limits"]) == {"min", "max", "ceiling", "ceiling_reason"}
     assert body["instances"][0]["models"] == [{"name": "echo", "state": "READY", "reason": ""}]
@@ -539,6 +543,7 @@ def test_lists_come_with_the_id_to_go_on_from() -> None:
             "severity": "info",
             "subject": "llama-0001",
             "message": "up",
+            "models": [],
             "first": 1.0,
             "last": 2.0,
             "count": 2,
@@ -675,7 +680,7 @@ def test_one_slash_at_the_end_is_the_same_page_on_every_route() -> None:
         def ask(method: str, path: str) -> int:
             return web.request(method, master.url + path, headers=headers).status_code
 
-        for route, need in route_permissions.ACTIONS.items():
+        for route, need in admission.ACTIONS.items():
             method, path = need.methods[0], route.replace("{name}", "lb1").rstrip("/")
             assert ask(method, f"{path}/") == ask(method, path or "/"), path
             assert ask(method, f"{path}//") == 404

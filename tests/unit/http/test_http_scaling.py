@@ -3,13 +3,12 @@
 import httpx
 from fake_master import TOKEN, FakeMaster, StillClock, decision, instance, snapshot
 
-from tarn.control.signal_status import SignalStatus
 from tarn.domain import Known, Limits, Pause, Unknown
-from tarn.domain.outlook import Holds
-from tarn.domain.size_holds import Hold, SizeHold
-from tarn.domain.size_outlook import SizeOutlook
+from tarn.domain.outlook import Holds, SizeOutlook
+from tarn.domain.sizing import Hold, SizeHold
 from tarn.follow import MasterApi
-from tarn.http.scaling import scaling_json
+from tarn.http.render_details import scaling_json
+from tarn.read.snapshot import SignalStatus
 
 NOW_S = StillClock().now_s()
 SIZE = SizeOutlook(

@@ -13,8 +13,8 @@ from fake_master import TOKEN, FakeMaster, instance, snapshot
 
 from tarn.errors import LaunchError, ProviderError
 from tarn.follow import MasterApi
+from tarn.http.rights import Sources
 from tarn.http.server import HttpServer
-from tarn.http.sources import Sources
 
 
 def test_port_zero_takes_a_free_one_before_the_start() -> None:

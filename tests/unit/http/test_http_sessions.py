@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tarn.http.sessions import SESSION_S, Sessions
+from tarn.http.issued_tokens import SESSION_S, Sessions
 
 TOKEN = b"the-api-token-of-a-cluster-of-43-letters-xx"
 

@@ -7,8 +7,8 @@ import pytest
 from fake_master import TOKEN, FakeAuthorizer, FakeMaster
 
 from tarn.domain import ProxyRule, Verdict
-from tarn.http.authorizer_pool import DirectAuthorizer
-from tarn.http.sessions import SESSION_S
+from tarn.http.blocking_pool import DirectAuthorizer
+from tarn.http.issued_tokens import SESSION_S
 
 HOLDER = {"X-TARN-Token": TOKEN.decode()}
 PAGE = "http://nm-12.example:41234/dashboard"

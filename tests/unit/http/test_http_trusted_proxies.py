@@ -15,20 +15,18 @@ from tarn.domain import ANONYMOUS, Principal
 from tarn.domain.access import AccessRules, by_standing
 from tarn.domain.spec import SubjectsSpec, TrustedProxy
 from tarn.errors import ConfigError, NotAuthorizedError
-from tarn.http.authorizer_pool import DirectAuthorizer
-from tarn.http.blocking_pool import BlockingPool
-from tarn.http.identity import (
+from tarn.http.authenticator import (
     OWNER,
     AcceptedTicket,
     Authenticator,
     KnownProxy,
     Proofs,
-    connects,
-    network,
     trusted,
 )
-from tarn.http.identity.people import People
-from tarn.http.request_info import Identity, RequestInfo
+from tarn.http.blocking_pool import BlockingPool, DirectAuthorizer
+from tarn.http.request import Identity, RequestInfo
+from tarn.http.users import People
+from tarn.tls.contexts import connects, network
 from tarn_plugins.authorizer.none import NoAuthorizer
 
 API = b"the-api-token-of-the-cluster"

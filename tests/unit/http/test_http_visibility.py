@@ -3,9 +3,12 @@
 import json
 import re
 
+import attrs
+import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from tarn.domain import Issue
 from tarn.http.visibility import MASK, NOTHING, VisibilityFilter, models_in
 
 NAMES = st.sampled_from(
@@ -123,7 +126,9 @@ def test_a_closed_model_has_a_name_and_nothing_else() -> None:
     hidden = VisibilityFilter(closed=frozenset({"ocr"}))
     row = {
         "name": "ocr",
-        "models": [{"name": "ocr", "state": "READY", "reason": "slow", "age_s": 3}],
+        "models": [
+            {"name": "ocr", "state": "UNAVAILABLE", "reason": "slow", "age_s": 3, "code": "TARN-1"}
+        ],
         "followers": [{"name": "ocr", "revision": 3}],
         "reason": "ocr is slow",
     }
@@ -134,6 +139,54 @@ def test_a_closed_model_has_a_name_and_nothing_else() -> None:
         "reason": f"{MASK} is slow",
     }
     assert hidden.config({"models": {"serve": ["ocr"]}}) == {"models": {"serve": ["ocr"]}}
+
+
+SEEN = {"subject": "llama-0001", "message": "it loads llama", "models": ["llama"], "code": ""}
+
+
+@pytest.mark.parametrize("hidden", [{"names": {"ocr"}}, {"closed": {"ocr"}}])
+@pytest.mark.parametrize(
+    ("record", "told"),
+    [
+        (
+            {"subject": "ocr", "message": "it failed", "models": ["llama", "ocr"]},
+            {"subject": "w", "message": MASK, "models": []},
+        ),
+        (
+            {"subject": "w-0001", "message": "cold", "models": ["ocr"], "code": "TARN-1111"},
+            {"subject": "w-0001", "message": "model unavailable", "models": []},
+        ),
+        (
+            {"model": "ocr", "message": "it failed", "next_step": "of the table"},
+            {"model": MASK, "message": MASK, "next_step": "of the table"},
+        ),
+        (
+            {"blamed": "ocr", "reason": "it has no version", "suspect": "", "id": "w-0001"},
+            {"blamed": "", "reason": "model unavailable", "suspect": "", "id": "w-0001"},
+        ),
+        (SEEN, SEEN),
+    ],
+)
+def test_a_record_about_a_hidden_model_goes_by_what_it_is_about(
+    hidden: dict[str, set[str]], record: dict[str, object], told: dict[str, object]
+) -> None:
+    """Not by its text, which may say so in other words; what everybody may know is told."""
+    sets = {key: frozenset(names) for key, names in hidden.items()}
+    row = VisibilityFilter(cluster="w", **sets).row(record)
+    assert {key: row[key] for key in told} == told
+
+
+def test_an_issue_about_a_hidden_model_is_what_health_says_of_it() -> None:
+    """With its code; without one it is what the table of codes calls it, or nothing."""
+    hidden = VisibilityFilter(frozenset({"ocr"}), cluster="w")
+    issue = Issue("ocr", "ocr failed", "Fix it", "TARN-1152", public="one fails", models=("ocr",))
+    assert hidden.issue(issue) == Issue("w", "one fails", code="TARN-1152", public="one fails")
+    other = attrs.evolve(issue, subject="w-0001", public="")
+    assert hidden.issue(other) == Issue("w-0001", "model fails everywhere", code="TARN-1152")
+    assert hidden.issue(attrs.evolve(other, code="")).found == MASK
+    seen = attrs.evolve(issue, models=("llama",))
+    assert hidden.issue(seen) is seen
+    assert NOTHING.issue(issue) is issue
 
 
 def test_a_word_with_too_many_places_is_masked_as_a_whole() -> None:

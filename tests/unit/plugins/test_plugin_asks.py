@@ -8,7 +8,7 @@ import attrs
 import pytest
 
 from tarn import plugins
-from tarn.control.scaling import scaling
+from tarn.control.policy import scaling
 from tarn.domain import Choice, FleetView, Limits, Wish
 from tarn.errors import PluginError
 from tarn.hookspecs import Factory, hookimpl

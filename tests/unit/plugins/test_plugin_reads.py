@@ -8,7 +8,7 @@ import attrs
 import pytest
 
 from tarn import plugins
-from tarn.control.scaling import scaling
+from tarn.control.policy import scaling
 from tarn.control.scrape import Families
 from tarn.domain import FleetView, Known, Sample, Wish
 from tarn.domain.signals import SIGNALS, Samples

@@ -158,16 +158,60 @@ def test_a_hook_with_a_wrong_argument_is_refused() -> None:
         load(Wrong())
 
 
-def test_a_hook_wrapper_is_refused() -> None:
-    """It would see what other plugins answer; TARN asks each plugin for itself."""
+EVENT = Event("TARN-1002", "fleet", "started", 0.0, 0.0)
 
-    class Wrapping:
-        @hookimpl(wrapper=True)
-        def tarn_event(self, event: Event) -> Any:
+
+class Around:
+    """A plugin whose wrapper notes what it wraps."""
+
+    def __init__(self, fault: Exception | None = None) -> None:
+        self.seen: list[Any] = []
+        self.fault = fault
+
+    @hookimpl(wrapper=True)
+    def tarn_event(self, event: Event) -> Any:
+        try:
             return (yield)
+        finally:
+            self.seen.append(event.subject)
+            if self.fault is not None:
+                raise self.fault
 
-    with pytest.raises(PluginError, match="tarn_event is a wrapper"):
-        load(Wrapping())
+    @hookimpl(wrapper=True)
+    def tarn_storages(self) -> Any:
+        (offered,) = yield
+        self.seen.append(set(offered))
+        return [{name.upper(): factory for name, factory in offered.items()}]
+
+
+def test_a_hook_wrapper_is_called_around_each_plugin() -> None:
+    """It gets a list with what that one plugin returned, and may return another one."""
+    around = Around()
+    loaded = load(Storing("one", "a"), around, Storing("two", "b"))
+    assert around.seen == [{"one"}, {"two"}]
+    assert set(loaded.storages) == {"ONE", "TWO"}
+    assert loaded.owner("storage", "TWO") != loaded.owner("storage", "ONE")
+
+
+def test_a_wrapper_around_an_announcement_sees_each_listener() -> None:
+    around, one, two = Around(), Listening(), Listening()
+    load(one, around, two).event(EVENT)
+    assert [len(one.heard), len(two.heard)] == [1, 1]
+    assert around.seen == [EVENT.subject] * 2
+
+
+def test_a_wrapper_that_raises_is_the_one_to_blame() -> None:
+    around, listener = Around(ValueError("torn")), Listening()
+    with pytest.raises(PluginError, match="tarn_event raised ValueError: torn") as caught:
+        load(listener, around).event(EVENT)
+    assert "Around" in caught.value.plugin
+    assert len(listener.heard) == 1
+
+
+def test_a_plugin_that_raises_within_a_wrapper_is_the_one_to_blame() -> None:
+    with pytest.raises(PluginError, match="tarn_event raised") as caught:
+        load(Listening(RuntimeError("deaf")), Around()).event(EVENT)
+    assert "Listening" in caught.value.plugin
 
 
 @pytest.mark.parametrize(
@@ -288,7 +332,7 @@ def test_settings_that_cannot_be_read_are_the_plugins_fault() -> None:
 
 def test_every_plugin_hears_even_after_one_raised() -> None:
     """The error names the culprit, for the announcer to count."""
-    event = Event("TARN-1002", "fleet", "started", 0.0, 0.0)
+    event = EVENT
     good, bad, last = Listening(), Listening(RuntimeError("deaf")), Listening()
     loaded = load(good, bad, last)
     with pytest.raises(PluginError, match="tarn_event raised RuntimeError: deaf") as caught:

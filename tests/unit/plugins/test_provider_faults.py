@@ -80,6 +80,10 @@ class Acme:
         return {"acme": self.offers["authorizer"]}
 
     @hookimpl
+    def tarn_affinities(self) -> Mapping[str, Any]:
+        return {"acme": self.offers["affinity"]}
+
+    @hookimpl
     def tarn_scaling_policies(self) -> Mapping[str, Any]:
         return {"acme": self.offers["scaling"]}
 
@@ -90,10 +94,6 @@ class Acme:
     @hookimpl
     def tarn_signals(self) -> Mapping[str, Any]:
         return {"acme": self.offers["signal"]}
-
-    @hookimpl
-    def tarn_ceilings(self) -> Mapping[str, Any]:
-        return {"acme": self.offers["ceiling"]}
 
 
 def loaded(make: Callable[..., Any]) -> plugins.Plugins:

@@ -16,8 +16,7 @@ import pytest
 from tarn.errors import RepositoryError, StorageError
 from tarn.interfaces import ClientContext, Paths, Progress
 from tarn_plugins.storage.copy import tarn_storages
-from tarn_plugins.storage.copy.redact import redact, without_secrets
-from tarn_plugins.storage.copy.store import CopyStorage
+from tarn_plugins.storage.copy.store import CopyStorage, redact, without_secrets
 
 REPOSITORY = {
     "ocr/config.pbtxt": b'backend: "python"',

@@ -3,7 +3,7 @@
 import pytest
 from bench.policies import OURS, Job, Score, jobs_of, judged, specified, table, tied, written
 
-from tarn.simulator import generated
+from tarn_plugins.cli.simulate.trace import generated
 
 
 def score(p95_s: float, hours: float) -> Score:

@@ -7,7 +7,8 @@ from pathlib import Path
 import attrs
 import pytest
 
-import tarn.simulator
+import tarn_plugins.cli.simulate
+from tarn.cluster.simulated import Run
 from tarn.domain import ClusterSpec, FleetView, Wish
 from tarn.domain.spec import (
     InstanceSpec,
@@ -21,7 +22,9 @@ from tarn.errors import ConfigErrors, ProviderMissingError
 from tarn.hookspecs import Factory, hookimpl
 from tarn.interfaces import MasterContext, ScalingPolicy
 from tarn.plugins import Plugins, load
-from tarn.simulator import Run, Trace, WorldModel, enter, simulate
+from tarn_plugins.cli.simulate.model import WorldModel
+from tarn_plugins.cli.simulate.replay import enter, simulate
+from tarn_plugins.cli.simulate.trace import Trace
 
 
 @attrs.frozen
@@ -202,9 +205,9 @@ def test_wrong_names_and_options_are_refused_before_anything_runs(plugins: Plugi
         enter(spec(), plugins, "hpa", {"target": 80})
 
 
-def test_the_simulator_opens_nothing_but_a_trace() -> None:
-    """Beside reading a trace and making a picture it is a function of its arguments."""
-    folder = Path(tarn.simulator.__file__).parent
+def test_the_simulator_opens_nothing_but_a_trace_and_a_drawing() -> None:
+    """Besides reading a trace and writing a picture it is a function of its arguments."""
+    folder = Path(tarn_plugins.cli.simulate.__file__).parent
     opening = {"open", "read_text", "write_text", "write_bytes", "read_bytes", "sleep"}
     found = {
         path.name
@@ -213,4 +216,4 @@ def test_the_simulator_opens_nothing_but_a_trace() -> None:
         if isinstance(node, ast.Call)
         and getattr(node.func, "attr", getattr(node.func, "id", "")) in opening
     }
-    assert found == {"trace.py"}
+    assert found == {"trace.py", "drawing.py"}

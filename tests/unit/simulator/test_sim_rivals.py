@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tarn.domain import FleetView, Instance, InstanceState, Known, Limits, Unknown
-from tarn.simulator.rivals import RIVALS
+from tarn_plugins.cli.simulate.rivals import RIVALS
 
 
 def view(

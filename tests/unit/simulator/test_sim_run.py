@@ -11,13 +11,12 @@ from bench import policies
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tarn.cluster.replaying import plot
+from tarn.cluster.simulated import Run, WaitTimes, flaps
 from tarn.errors import ConfigError, TarnError
 from tarn.plugins import load
-from tarn.simulator import Run, Trace, enter, simulate
-from tarn.simulator.page import figure, page
-from tarn.simulator.panels import panels, ticks
-from tarn.simulator.run import WaitTimes, flaps
+from tarn_plugins.cli.simulate.drawing import figure, page, panels, plot, ticks
+from tarn_plugins.cli.simulate.replay import enter, simulate
+from tarn_plugins.cli.simulate.trace import Trace
 
 
 @pytest.fixture(scope="module")

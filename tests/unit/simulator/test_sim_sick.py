@@ -7,13 +7,16 @@ from pathlib import Path
 import attrs
 import pytest
 
-from tarn.control.scaling import Scaling
+from tarn.cluster.simulated import Run
+from tarn.control.policy import Scaling
 from tarn.domain import ClusterSpec, FleetView, InstanceState, Known, Wish
-from tarn.domain.capacity import capacity
+from tarn.domain.scaling import capacity
 from tarn.domain.spec import InstanceSpec, ModelsSpec, ReplicasSpec, UnwellSpec
 from tarn.interfaces import MasterContext, ScalingPolicy
 from tarn.plugins import Plugins, load
-from tarn.simulator import Run, Trace, WorldModel, enter, simulate
+from tarn_plugins.cli.simulate.model import WorldModel
+from tarn_plugins.cli.simulate.replay import enter, simulate
+from tarn_plugins.cli.simulate.trace import Trace
 
 PAGE = Path(__file__).parents[3] / "docs/reference/policies.md"
 POLICIES = ("target", "threshold", "latency")

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tarn.errors import ConfigError
-from tarn.simulator import FAMILIES, Trace, generated
+from tarn_plugins.cli.simulate.trace import FAMILIES, Trace, generated
 
 
 def written(folder: Path, text: str) -> Path:

@@ -7,9 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tarn.domain import Ended, Epoch, Known, Pending, Running, RuntimeWish
-from tarn.simulator import WorldModel
-from tarn.simulator.queueing import Queueing, waiting
-from tarn.simulator.world import World, running
+from tarn_plugins.cli.simulate.model import Queueing, WorldModel, waiting
+from tarn_plugins.cli.simulate.world import World, running
 
 LAW = Queueing(slots=16, service_s=0.1, step_s=1.0)
 EPOCH = Epoch(1, 1)
@@ -73,12 +72,12 @@ def test_no_request_vanishes(rates: list[float], first: int) -> None:
         world.begin_step(float(now))
         world.apply_wish(wish(*ids))
         serving = [
-            id_ for id_, reading in world.readings(float(now), anew=True).items()
+            id_ for id_, reading in world.readings(float(now), fresh=True).items()
             if isinstance(reading.live, Known)
         ]  # fmt: skip
         passed = world.pass_step(serving, rate, float(now))
         lost += passed.lost
-        readings = world.readings(now + 1.0, anew=True)
+        readings = world.readings(now + 1.0, fresh=True)
         for id_, reading in readings.items():
             if "requests_total" in reading.metrics:
                 total = reading.metrics["requests_total"]
@@ -103,8 +102,8 @@ def test_a_start_takes_its_time_and_its_place() -> None:
     third = world.facts()[2]
     assert isinstance(third, Pending)
     assert third.waits_for == "no node has room (2 of 2 places are used)"
-    assert not isinstance(world.readings(2.0, anew=True)["w-0001"].live, Known)
-    assert isinstance(world.readings(3.0, anew=True)["w-0001"].live, Known)
+    assert not isinstance(world.readings(2.0, fresh=True)["w-0001"].live, Known)
+    assert isinstance(world.readings(3.0, fresh=True)["w-0001"].live, Known)
 
 
 def test_the_emptiest_instance_is_filled_first() -> None:
@@ -112,7 +111,7 @@ def test_the_emptiest_instance_is_filled_first() -> None:
     world = World(WorldModel(), [running(f"w-{n:04d}", "h") for n in (1, 2)])
     world.pass_step(["w-0001"], 400, 0.0)
     world.pass_step(["w-0001", "w-0002"], 100, 1.0)
-    metrics = [r.metrics for r in world.readings(2.0, anew=True).values()]
+    metrics = [r.metrics for r in world.readings(2.0, fresh=True).values()]
     first, second = (m["requests_total"] for m in metrics)
     assert isinstance(first, Known)
     assert isinstance(second, Known)

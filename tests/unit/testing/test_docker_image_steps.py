@@ -1,6 +1,6 @@
 """Steps of the Docker tests' image that otherwise run only where no image is in the cache."""
 
-from docker_image import keep_root_only
+from servers.docker_image import keep_root_only
 
 
 def test_only_root_stays_among_the_accounts_and_no_file_stays_open(tmp_path):

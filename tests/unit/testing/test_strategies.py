@@ -1,7 +1,7 @@
 """What the strategies draw is legal."""
 
-from tarn.control.snapshot import Snapshot
 from tarn.domain import ALIVE, DiscoveryView, Fact, FleetView, InstanceState, Running, StubEnded
+from tarn.read.snapshot import Snapshot
 from tarn.testing import strategies
 
 

@@ -1,12 +1,22 @@
 """The estimate of what executes."""
 
+from collections.abc import Collection
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tarn.domain import Known, Unknown
-from tarn.triton.activity import FACTOR, LEAST, SHORTEST_S, observe
+from tarn.triton import activity as estimate
+from tarn.triton.activity import FACTOR, LEAST, SHORTEST_S, Activity
 from tarn.triton.metrics import TritonMetrics, parse
+from tarn.triton.model_counters import rows
+
+
+def observe(
+    before: Activity | None, seen: TritonMetrics, now_s: float, ensembles: Collection[str] = ()
+) -> Activity:
+    return estimate.observe(before, seen, rows(seen), now_s, ensembles)
 
 
 def scrape(
@@ -71,9 +81,22 @@ def test_the_wait_begins_anew_when_the_queue_empties() -> None:
 
 
 def test_a_counter_that_falls_is_a_movement() -> None:
-    """A model was loaded again; nothing negative comes of it."""
+    """A model was loaded again, and what it counts now is new: one request of a second."""
     first = observe(None, scrape(ended=9), 10.0)
-    assert observe(first, scrape(ended=1), 11.0).executing == Known(LEAST)
+    assert observe(first, scrape(ended=1), 11.0).executing == Known(1.0)
+    assert observe(first, scrape(ended=0), 11.0).executing == Known(LEAST)
+
+
+def test_of_counters_that_cannot_be_read_nothing_is_estimated() -> None:
+    """And nothing is lost: the next scrape that can be read goes on from the one before."""
+    first = observe(None, scrape(ended=10), 10.0)
+    broken = parse(b"nv_inference_request_success NaN\nnv_inference_pending_request_count 0\n")
+    dark = observe(first, broken, 11.0)
+    assert (isinstance(dark.executing, Unknown), dark.pending) == (True, Known(0.0))
+    assert observe(dark, scrape(ended=14), 12.0).executing == Known(2.0)
+    assert isinstance(observe(None, broken, 1.0).executing, Unknown)
+    after = observe(observe(None, broken, 1.0), scrape(ended=4), 2.0)
+    assert isinstance(after.executing, Unknown)
 
 
 def test_without_the_gauge_the_queue_is_estimated() -> None:

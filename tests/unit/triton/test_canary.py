@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from tarn.testing.fake_tensors import echo
-from tarn.triton.canary import Canary, canary, given
+from tarn.testing.fake_http import echo
+from tarn.triton.test_requests import Canary, canary, given
 
 
 def _parts(shot: Canary) -> tuple[dict[str, object], bytes]:

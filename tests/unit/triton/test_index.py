@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tarn.domain import ModelState
-from tarn.triton.index import parse_index, stubs_ended
+from tarn.triton.control import parse_index, stubs_ended
 from tarn.triton.stubs import StubEnd, entry
 
 

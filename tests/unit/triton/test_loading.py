@@ -1,6 +1,6 @@
 """How far a starting Triton is."""
 
-from tarn.triton.loading import loading
+from tarn.triton.exits import loading
 
 BEGUN = 'I1127 23:52:36.260288 2510 model_lifecycle.cc:472] "loading: {}:1"'
 GOOD = "I1127 23:52:37.260288 2510 model_lifecycle.cc:839] \"successfully loaded '{}'\""

@@ -5,11 +5,11 @@ import json
 import pytest
 
 from tarn.domain import Known, Unknown
+from tarn.domain.counters import CounterSet
 from tarn.domain.outcomes import RequestCounts
 from tarn.testing.fake_state import FakeModel
 from tarn.triton.metrics import FAILURE, PENDING, QUEUE_US, REQUEST_US, SUCCESS
-from tarn.triton.model_counters import rows
-from tarn.triton.statistics import parse_statistics
+from tarn.triton.model_counters import outcomes, parse_statistics, rows
 
 ONE = {
     "name": "m",
@@ -50,7 +50,9 @@ def test_their_rows_are_named_as_those_of_the_metrics() -> None:
 def test_they_tell_outcomes_too_but_not_what_waits() -> None:
     found = rows(parse_statistics(json.dumps({"model_stats": [ONE]}).encode()))
     assert found is not None
-    assert found.outcomes == {"m": RequestCounts(5.0, 2.0, None, None, 8000.0, 7.0, 3.0)}
+    (counted,) = found.of.values()
+    assert counted == CounterSet(5.0, 2.0, 9000.0, 4.0, 8000.0, 7.0, 3.0)
+    assert outcomes({"m": counted}, found.pending) == {"m": RequestCounts(counted)}
 
 
 @pytest.mark.parametrize(
@@ -69,3 +71,17 @@ def test_what_is_no_statistics_is_an_error(body: bytes) -> None:
     """Never a number that was not said."""
     with pytest.raises(ValueError, match=r"."):
         parse_statistics(body)
+
+
+def test_the_response_cache_is_told_as_by_the_metrics() -> None:
+    """Triton has the entries for every model; where both are 0 there may be no cache."""
+    cache = {"cache_hit": {"count": 2, "ns": 35_877}, "cache_miss": {"count": 1, "ns": 4_000}}
+    stats = {**ONE["inference_stats"], **cache}  # type: ignore[dict-item]
+    body = json.dumps({"model_stats": [{**ONE, "inference_stats": stats}, {"name": "n"}]})
+    seen = parse_statistics(body.encode())
+    found = rows(seen)
+    assert found is not None
+    one = found.of["m", "1"]
+    assert (one.cache_hits, one.cache_misses, one.computed) == (2.0, 1.0, 3.0)
+    assert (one.cache_hit_us, one.cache_miss_us) == (35.877, 4.0)
+    assert seen.by_label("nv_cache_num_hits_per_model", "model") == {"m": 2.0}

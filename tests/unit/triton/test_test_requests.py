@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tarn.testing.fake_tensors import echo
-from tarn.triton.made_tests import MOST_COPIES, MadeFrom, made_from
+from tarn.testing.fake_http import echo
 from tarn.triton.test_files import LONGEST_FILE, RequestFlaw, parse
 from tarn.triton.test_requests import (
     MADE,
@@ -18,6 +17,7 @@ from tarn.triton.test_requests import (
     TestRequest,
     judge,
 )
+from tarn.triton.test_sources import MOST_COPIES, MadeFrom, made_from
 
 INPUT = {"name": "IN", "datatype": "FP32", "shape": [2], "data": [0.5, 1]}
 WHOLE = {"model": "m", "inputs": [INPUT]}

@@ -75,3 +75,17 @@ def test_a_peer_is_asked_only_while_zeros_are_not_proven() -> None:
     assert set(KnownTests(WRITTEN).tests_for("a", "m", 1, peer="b")) == {"a"}
     assert KnownTests().tests_for("a", "m", 1, peer="b") == {}
     assert KnownTests(WRITTEN).why_none("m") == ""
+
+
+def test_a_model_whose_answers_come_from_the_response_cache_has_none() -> None:
+    """Triton would answer without computing, also where the model is broken."""
+    keeping = {**CONFIG, "response_cache": {"enable": True}}
+    known = KnownTests(WRITTEN, cached=True)
+    known.learn("m", keeping)
+    assert source(known) == ""
+    assert "response cache" in known.why_none("m")
+    known.learn("m", {**CONFIG, "response_cache": {"enable": False}})
+    assert source(known) == FILE
+    without = KnownTests(WRITTEN)
+    without.learn("m", keeping)
+    assert source(without) == FILE

@@ -4,7 +4,7 @@ import attrs
 import pytest
 
 from tarn.domain.spec import ClusterSpec, ModelsSpec, TritonSpec
-from tarn.triton import settings
+from tarn.triton import command
 
 SPEC = ClusterSpec("a", ModelsSpec("/m"))
 
@@ -15,7 +15,7 @@ SPEC = ClusterSpec("a", ModelsSpec("/m"))
 def test_an_address_that_is_none_is_refused_in_every_runtime(bind: str) -> None:
     """Also where the nodes are elsewhere and nothing can be tried."""
     spec = attrs.evolve(SPEC, triton=TritonSpec(bind=bind))
-    (found,) = (one for one in settings.findings(spec, "") if one.where.startswith("triton.bind"))
+    (found,) = (one for one in command.findings(spec, "") if one.where.startswith("triton.bind"))
     assert (found.code, found.where) == ("TARN-2002", f"triton.bind = '{bind}'")
 
 
@@ -25,4 +25,4 @@ def test_an_address_that_is_none_is_refused_in_every_runtime(bind: str) -> None:
 def test_an_address_or_a_name_is_taken(bind: str | None) -> None:
     """Whether there is such a host is not a matter of its form."""
     spec = attrs.evolve(SPEC, triton=TritonSpec(bind=bind))
-    assert not [one for one in settings.findings(spec, "") if "bind" in one.where]
+    assert not [one for one in command.findings(spec, "") if "bind" in one.where]

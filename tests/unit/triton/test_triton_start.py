@@ -12,7 +12,7 @@ from house import until
 
 from tarn.triton import start, stubs
 from tarn.triton.binary import TritonProgram, environment
-from tarn.triton.index import stubs_ended
+from tarn.triton.control import stubs_ended
 from tarn.triton.regions import IN_STUBS, prefix_in, private
 
 

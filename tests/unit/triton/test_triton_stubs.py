@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from local_stage import eventually
+from local_runtime import eventually
 
 from tarn.triton.exits import stubs_ended
 from tarn.triton.stubs import ChildProcess, ChildProcesses, StubHistory

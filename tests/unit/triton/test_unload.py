@@ -1,7 +1,7 @@
 """In which order a Triton's models are unloaded."""
 
+from tarn.triton.control import first, path
 from tarn.triton.metrics import parse
-from tarn.triton.unload import first, path
 
 LINES = """
 nv_inference_request_success{model="callee",version="1"} 40

@@ -7,16 +7,16 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from kazoo import exceptions as theirs
 
 from tarn.errors import ConfigError, DiscoveryError
-from tarn.zk.acl import AclEntry, Login
-from tarn.zk.failures import NodesChangedError, translated
+from tarn.tls.contexts import Trust
 from tarn.zk.kazoo_handler import silent_logger
-from tarn.zk.operations import CheckVersion, Create, Delete, SetData, size
-from tarn.zk.session import TlsFiles, ZooKeeperSession
+from tarn.zk.nodes import AclEntry, CheckVersion, Create, Delete, Login, SetData, size
+from tarn.zk.session import NodesChangedError, ZooKeeperSession, translated
 
 
 @pytest.fixture
@@ -119,7 +119,7 @@ def test_files_of_tls_are_looked_at_when_it_is_made(
     """Not when the first instance is ready."""
     odd = tmp_path_factory.mktemp("tls") / "odd.pem"
     odd.write_text("nothing of use")
-    for tls in (TlsFiles(ca="/missing.pem"), TlsFiles(ca=str(odd))):
+    for tls in (Trust(Path("/missing.pem")), Trust(odd)):
         with pytest.raises(ConfigError):
             ZooKeeperSession("zk:2281", tls=tls)
 

@@ -11,7 +11,7 @@ from tarn.domain import ClusterSpec, Endpoint, Launch, Secret
 from tarn.domain.spec import RESTRICTABLE, InstanceSpec, ModelsSpec, TritonSpec
 from tarn.testing.context import cluster_spec
 from tarn.triton.command import argv
-from tarn.triton.last_words import hopeless, last_error
+from tarn.triton.exits import hopeless, last_error
 from tarn.triton.restricted import HEADER, NO_KEYS, findings, key, keys, without_keys
 
 SECRET = Secret("of the cluster")

@@ -7,14 +7,17 @@ from pathlib import Path
 import attrs
 import pytest
 
-from tarn.domain import Principal, Readiness
+from tarn.domain import ANONYMOUS, Principal, Readiness
 from tarn.hookspecs import Factory
 from tarn.interfaces import Authorizer, MasterContext
 from tarn.testing.contracts.authorizer import AuthorizerContract
-from tarn.testing.fakes.clock import FakeClock
-from tarn_plugins.authorizer.ranger.admin_contact import AdminContact
-from tarn_plugins.authorizer.ranger.authorizer import Engine, GuardedCluster, RangerAuthorizer
-from tarn_plugins.authorizer.ranger.engine import AccessRequest, RangerDecision, RangerUser
+from tarn.testing.fakes.runtime import FakeClock
+from tarn_plugins.authorizer.ranger.authorizer import Engine, RangerAuthorizer
+from tarn_plugins.authorizer.ranger.engine import (
+    AccessRequest,
+    AdminContact,
+    RangerDecision,
+)
 
 ALICE = Principal("alice", frozenset({"ds"}), "spnego")
 
@@ -28,13 +31,13 @@ class FakeEngine:
     raises: bool = False
     short: bool = False
     closed: int = 0
-    asked: list[tuple[RangerUser, tuple[AccessRequest, ...]]] = attrs.field(factory=list)
+    asked: list[tuple[Principal, tuple[AccessRequest, ...]]] = attrs.field(factory=list)
 
     def version(self) -> int:
         return self.policies
 
     def decide(
-        self, asker: RangerUser, questions: Sequence[AccessRequest]
+        self, asker: Principal, questions: Sequence[AccessRequest]
     ) -> tuple[RangerDecision | None, ...]:
         self.asked.append((asker, tuple(questions)))
         if self.raises:
@@ -64,9 +67,7 @@ def make(settings: Settings, context: MasterContext) -> Authorizer:
     heard = AdminContact(context.clock, 30, context.directory / "confirmed")
     if settings.policies >= 0:
         heard.answered()
-    one = RangerAuthorizer(
-        GuardedCluster("prod", "fleet"), heard, lambda: FakeEngine(policies=settings.policies)
-    )
+    one = RangerAuthorizer("prod", "fleet", heard, lambda: FakeEngine(policies=settings.policies))
     assert one.wait(10)
     return one
 
@@ -102,7 +103,7 @@ def engine() -> FakeEngine:
 
 @pytest.fixture
 def authorizer(engine: FakeEngine, heard: AdminContact) -> Iterator[RangerAuthorizer]:
-    one = RangerAuthorizer(GuardedCluster("prod", "fleet"), heard, lambda: engine)
+    one = RangerAuthorizer("prod", "fleet", heard, lambda: engine)
     assert one.wait(10)
     yield one
     one.close()
@@ -128,7 +129,7 @@ def test_who_proved_no_name_is_asked_about_as_nobody(
 ) -> None:
     """A trusted proxy may be called like a user."""
     assert not authorizer.check(attrs.evolve(ALICE, via=via), "infer", "ocr").allowed
-    assert engine.asked[-1][0] == RangerUser("anonymous")
+    assert engine.asked[-1][0] == ANONYMOUS
 
 
 def test_an_engine_that_raises_or_answers_too_little_denies(
@@ -148,7 +149,7 @@ def test_an_engine_that_does_not_start_denies_for_ever(heard: AdminContact) -> N
     def broken() -> Engine:
         raise RuntimeError("no such class")
 
-    one = RangerAuthorizer(GuardedCluster("prod", "fleet"), heard, broken)
+    one = RangerAuthorizer("prod", "fleet", heard, broken)
     assert one.wait(10)
     assert not one.check(ALICE, "infer", "ocr").allowed
     assert one.ready() == Readiness(
@@ -166,7 +167,7 @@ def test_while_it_is_being_opened_it_denies_and_one_that_is_late_is_closed(
         go.wait(10)
         return engine
 
-    one = RangerAuthorizer(GuardedCluster("prod", "fleet"), heard, slow)
+    one = RangerAuthorizer("prod", "fleet", heard, slow)
     assert not one.check(ALICE, "infer", "ocr").allowed
     assert "being loaded" in one.ready().reason
     one.close()

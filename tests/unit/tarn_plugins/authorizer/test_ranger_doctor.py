@@ -9,7 +9,8 @@ import attrs
 from tarn.domain import Choice
 from tarn.interfaces import CheckResult
 from tarn.testing.context import client_context, cluster_spec
-from tarn_plugins.authorizer.ranger import properties, tarn_doctor_checks
+from tarn_plugins.authorizer.ranger import site as site_files
+from tarn_plugins.authorizer.ranger import tarn_doctor_checks
 
 URL = "ranger.plugin.triton.policy.rest.url"
 
@@ -23,13 +24,15 @@ def looked(folder: Path, url: str | None, runtime: str = "local") -> list[CheckR
     }
     (folder / "ranger-plugins-common.jar").touch()
     if url is not None:
-        (folder / "ranger-triton-security.xml").write_bytes(properties.render({URL: url}))
+        (folder / "ranger-triton-security.xml").write_bytes(
+            site_files.render_properties({URL: url})
+        )
     spec = attrs.evolve(
         cluster_spec(),
         authorizer=Choice("ranger", options),
         runtime=attrs.evolve(cluster_spec().runtime, use=runtime),
     )
-    return [check.look() for check in tarn_doctor_checks(spec, client_context(folder))]
+    return [check.look() for check in tarn_doctor_checks(spec)]
 
 
 def test_a_server_that_listens_is_reached_and_one_that_does_not_is_named(tmp_path: Path) -> None:
@@ -55,7 +58,9 @@ def test_what_is_missing_is_found_where_the_master_will_run(tmp_path: Path) -> N
     files, _ = looked(tmp_path, None, runtime="yarn")
     assert not files.findings
     assert not files.known
-    (tmp_path / "ranger-triton-security.xml").write_bytes(properties.render({URL: "http://r:1"}))
+    (tmp_path / "ranger-triton-security.xml").write_bytes(
+        site_files.render_properties({URL: "http://r:1"})
+    )
     files, _ = looked(tmp_path, "http://127.0.0.1:9", runtime="yarn")
     assert files.known
     assert "each node" in files.seen
@@ -63,7 +68,7 @@ def test_what_is_missing_is_found_where_the_master_will_run(tmp_path: Path) -> N
 
 def test_other_authorizers_are_none_of_its_business(tmp_path: Path) -> None:
     """Nor are options that nobody can read."""
-    context = client_context(tmp_path)
-    assert tuple(tarn_doctor_checks(cluster_spec(), context)) == ()
+    client_context(tmp_path)
+    assert tuple(tarn_doctor_checks(cluster_spec())) == ()
     wrong = attrs.evolve(cluster_spec(), authorizer=Choice("ranger", {"service": 3}))
-    assert tuple(tarn_doctor_checks(wrong, context)) == ()
+    assert tuple(tarn_doctor_checks(wrong)) == ()

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from tarn.config.relative import options_absolute
 from tarn.errors import ConfigError, ConfigErrors
 from tarn.plain import structure
-from tarn_plugins.authorizer.ranger import conf, properties
-from tarn_plugins.authorizer.ranger.settings import RangerSettings
-from tarn_plugins.authorizer.ranger.site import examine, read
+from tarn_plugins.authorizer.ranger import site as site_files
+from tarn_plugins.authorizer.ranger.site import RangerSettings, examine, read
 
 URL = "ranger.plugin.triton.policy.rest.url"
 AUDIT = {
@@ -36,7 +35,9 @@ def site(tmp_path: Path) -> Write:
         (folder / "lib" / "ranger-plugins-common-2.9.0.jar").touch()
         for kind, content in (("security", security), ("audit", audits)):
             if content is not None:
-                (folder / f"ranger-triton-{kind}.xml").write_bytes(properties.render(content))
+                (folder / f"ranger-triton-{kind}.xml").write_bytes(
+                    site_files.render_properties(content)
+                )
         return RangerSettings(service="triton_prod", conf_dir=folder, **more)
 
     return write
@@ -118,14 +119,16 @@ def test_a_file_for_the_service_counts_more(site: Write) -> None:
     """Ranger reads both; ours must not be overruled by it."""
     settings = site({URL: "u", "x": "1"}, AUDIT)
     (settings.conf_dir / "ranger-triton-triton_prod-security.xml").write_bytes(
-        properties.render({"x": "2", "ranger.plugin.triton.policy.cache.dir": "/elsewhere"})
+        site_files.render_properties(
+            {"x": "2", "ranger.plugin.triton.policy.cache.dir": "/elsewhere"}
+        )
     )
     found = read(settings)
     assert found.security["x"] == "2"
-    places = conf.RangerDirectories.below(Path("/cluster"), Path("/logs"))
-    files = conf.rendered(settings, found, places)
+    places = site_files.RangerDirectories.below(Path("/cluster"), Path("/logs"))
+    files = site_files.rendered(settings, found, places)
     for middle in ("triton", "triton-triton_prod"):
-        made = properties.parse(files[f"ranger-{middle}-security.xml"], "made")
+        made = site_files.parse_properties(files[f"ranger-{middle}-security.xml"], "made")
         assert made["ranger.plugin.triton.policy.cache.dir"] == "/cluster/ranger/cache"
         assert made["ranger.plugin.triton.service.name"] == "triton_prod"
         assert made[URL] == "u"
@@ -135,33 +138,33 @@ def test_audits_go_where_the_site_says_and_lose_nothing_on_the_way(site: Write) 
     """A file at once, others by a spool of the cluster's own, unless the site names one."""
     solr = "xasecure.audit.destination.solr"
     settings = site({URL: "u"}, {**AUDIT, solr: "true"})
-    places = conf.RangerDirectories.below(Path("/cluster"), Path("/logs"))
-    files = conf.rendered(settings, read(settings), places)
-    made = properties.parse(files["ranger-triton-audit.xml"], "made")
+    places = site_files.RangerDirectories.below(Path("/cluster"), Path("/logs"))
+    files = site_files.rendered(settings, read(settings), places)
+    made = site_files.parse_properties(files["ranger-triton-audit.xml"], "made")
     assert made["xasecure.audit.destination.log4j.queue"] == "none"
     assert made[f"{solr}.batch.filespool.dir"] == "/cluster/ranger/spool/solr"
     assert b"audit.file=/logs/ranger-audit.log" in files["log4j.properties"]
     own = {**AUDIT, solr: "true", f"{solr}.batch.filespool.dir": "/var/spool/x"}
     settings = site({URL: "u"}, own)
     (settings.conf_dir / "log4j.properties").touch()
-    files = conf.rendered(settings, read(settings), places)
-    made = properties.parse(files["ranger-triton-audit.xml"], "made")
+    files = site_files.rendered(settings, read(settings), places)
+    made = site_files.parse_properties(files["ranger-triton-audit.xml"], "made")
     assert made[f"{solr}.batch.filespool.dir"] == "/var/spool/x"
     assert "log4j.properties" not in files, "the site's own counts"
     quiet = site({URL: "u"}, own, audit=False)
-    files = conf.rendered(quiet, read(quiet), places)
-    made = properties.parse(files["ranger-triton-audit.xml"], "made")
+    files = site_files.rendered(quiet, read(quiet), places)
+    made = site_files.parse_properties(files["ranger-triton-audit.xml"], "made")
     assert made == {"xasecure.audit.is.enabled": "false"}
 
 
 def test_the_configuration_is_written_for_its_owner_only(site: Write, tmp_path: Path) -> None:
     """The site's file may hold a password; what an earlier master left there is gone."""
     settings = site({URL: "u"}, AUDIT)
-    places = conf.RangerDirectories.below(tmp_path / "cluster", tmp_path / "logs")
+    places = site_files.RangerDirectories.below(tmp_path / "cluster", tmp_path / "logs")
     for _ in range(2):
-        conf.write(conf.rendered(settings, read(settings), places), places)
+        site_files.write(site_files.rendered(settings, read(settings), places), places)
         (places.conf / "of-before.xml").touch()
-    conf.write({"a.xml": b"x"}, places)
+    site_files.write({"a.xml": b"x"}, places)
     assert [path.name for path in places.conf.iterdir()] == ["a.xml"]
     assert (places.conf / "a.xml").stat().st_mode & 0o777 == 0o600
     assert places.conf.stat().st_mode & 0o777 == 0o700
@@ -204,8 +207,8 @@ def test_jars_are_a_directory_or_a_list_and_start_at_the_file(tmp_path: Path) ->
 def test_the_poll_is_what_the_site_says(site: Write) -> None:
     """Ranger's own default where it says nothing that can be read."""
     key = "ranger.plugin.triton.policy.pollIntervalMs"
-    assert conf.poll_s(read(site({URL: "u", key: "5000"}, AUDIT))) == 5
-    assert conf.poll_s(read(site({URL: "u", key: "soon"}, AUDIT))) == 30
+    assert site_files.poll_s(read(site({URL: "u", key: "5000"}, AUDIT))) == 5
+    assert site_files.poll_s(read(site({URL: "u", key: "soon"}, AUDIT))) == 30
 
 
 names = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs")), min_size=1)
@@ -214,13 +217,13 @@ names = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs")), m
 @given(st.dictionaries(names.map(str.strip).filter(bool), names.map(str.strip)))
 def test_properties_are_read_as_they_are_written(found: dict[str, str]) -> None:
     """Whatever characters a value has."""
-    assert properties.parse(properties.render(found), "x") == found
+    assert site_files.parse_properties(site_files.render_properties(found), "x") == found
 
 
 @given(st.binary(max_size=200))
 def test_any_file_is_properties_or_a_refusal(data: bytes) -> None:
     """Nothing else comes out."""
     try:
-        properties.parse(data, "x")
+        site_files.parse_properties(data, "x")
     except ConfigError as error:
         assert re.match("it|no", error.found)  # noqa: PT017

@@ -13,10 +13,11 @@ from fake_master import TOKEN, FakeMaster, instance, snapshot
 from tarn.cli import run
 from tarn.cluster import ClusterEnvironment
 from tarn.domain import Acknowledge
-from tarn.errors import DiscoveryError
+from tarn.errors import DiscoveryError, NotAuthorizedError
 from tarn.testing.fakes import FakeDiscovery
 from tarn.testing.wait import until
 from tarn_plugins.discovery.haproxy import commands
+from tarn_plugins.discovery.haproxy import servers as haproxy_servers
 
 
 class Servers(FakeDiscovery):
@@ -29,6 +30,9 @@ class Servers(FakeDiscovery):
         if self.reachable is not None:
             raise self.reachable
 
+    def follow(self, answer: object) -> None:
+        assert answer == {"rules": [], "complete": False}  # no Triton has told of its models
+
     def statistics(self) -> None:
         raise AssertionError("there are instances")
 
@@ -40,7 +44,7 @@ class Servers(FakeDiscovery):
 @pytest.fixture
 def servers(monkeypatch: pytest.MonkeyPatch) -> Servers:
     made = Servers()
-    monkeypatch.setattr(commands, "_servers", lambda *_: made)
+    monkeypatch.setattr(haproxy_servers, "HAProxyServers", lambda *_: made)
     return made
 
 
@@ -81,7 +85,9 @@ def test_a_signal_never_waits_for_what_it_interrupted(
 ) -> None:
     """The main thread may hold the lock of the event that it waits for: setting it would hang."""
     set_news: list[Callable[[], None]] = []
-    monkeypatch.setattr(commands, "_servers", lambda *given: set_news.append(given[2]) or servers)
+    monkeypatch.setattr(
+        haproxy_servers, "HAProxyServers", lambda *given: set_news.append(given[2]) or servers
+    )
     on_main: list[str] = []
     real = threading.Event.set
 
@@ -164,6 +170,17 @@ def test_a_wrong_token_names_where_it_is_given(
     assert "TARN_TOKEN" in said
     assert "another" not in said
     assert servers.closed is False
+
+
+def test_a_master_that_takes_tickets_says_itself_what_to_do() -> None:
+    """Its next step is about the ticket; where it takes none, the api token is missing."""
+    asked = NotAuthorizedError("anonymous", "follow", next_step="Send a ticket.", negotiates=True)
+    with pytest.raises(NotAuthorizedError, match="Send a ticket") as caught, commands._starting():
+        raise asked
+    assert caught.value.negotiates
+    other = NotAuthorizedError("anonymous", "follow", next_step="Send a ticket.")
+    with pytest.raises(NotAuthorizedError, match="--token-file"), commands._starting():
+        raise other
 
 
 MISSING = {

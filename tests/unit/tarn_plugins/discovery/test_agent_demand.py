@@ -6,7 +6,7 @@ from tarn.follow import UnservedRequests
 from tarn.testing.fakes import FakeClock
 from tarn.testing.strategies import for_any
 from tarn_plugins.discovery.haproxy.backends import Traffic
-from tarn_plugins.discovery.haproxy.demand import FORGET_AFTER_S, DemandProbe, unserved
+from tarn_plugins.discovery.haproxy.servers import FORGET_AFTER_S, DemandProbe, unserved
 
 counts = st.integers(0, 10_000)
 traffic = st.builds(Traffic, refused=counts, queued=counts, open=counts)

@@ -8,7 +8,7 @@ from fake_master import TOKEN, FakeMaster, snapshot
 
 from tarn.domain import Epoch
 from tarn.errors import ConfigError, NotAuthorizedError, NotFoundError, UnreachableError
-from tarn.zk import FleetNode
+from tarn.zk.nodes import FleetNode
 from tarn_plugins.discovery.haproxy.masters import AtUrl, InZooKeeper, kept_token, only_cluster
 
 

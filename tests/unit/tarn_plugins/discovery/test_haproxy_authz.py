@@ -111,6 +111,7 @@ def test_the_lua_file_keeps_to_the_width_and_says_what_it_needs() -> None:
     assert max(map(len, lines)) <= 100
     used = set(re.findall(r"TARN_[A-Z_]+", lua_text()))
     assert used == {
+        "TARN_AUTHZ_ANSWERS",
         "TARN_AUTHZ_API",
         "TARN_AUTHZ_ASK",
         "TARN_AUTHZ_GRACE",
@@ -120,12 +121,14 @@ def test_the_lua_file_keeps_to_the_width_and_says_what_it_needs() -> None:
     }
 
 
-def test_the_command_writes_two_files_that_belong_together(tmp_path: Path) -> None:
+def test_the_command_writes_the_files_that_belong_together(tmp_path: Path) -> None:
     """The one names the other; without being asked there is no door for gRPC."""
     place = tmp_path / "new"
     done = CliRunner().invoke(config, ["--authz", "--knox", "10.0.0.5", "-o", str(place)])
     assert (done.exit_code, done.exception) == (0, None)
-    assert done.output.splitlines() == [str(place / "haproxy.cfg"), str(place / LUA)]
+    assert done.output.splitlines() == [
+        str(place / name) for name in ("haproxy.cfg", "tarn_door.lua", LUA)
+    ]
     text = (place / "haproxy.cfg").read_text()
     assert f"  lua-load {place / LUA}\n" in text
     assert "triton_grpc" not in text
@@ -138,7 +141,7 @@ def test_the_command_writes_two_files_that_belong_together(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--authz"], "two files"),
+        (["--authz"], "needs a directory"),
         (["--knox", "10.0.0.5"], "knox without --authz"),
         (["--grace", "5"], "grace_s without --authz"),
         (["--grpc-all-models"], "grpc_all_models without --authz"),

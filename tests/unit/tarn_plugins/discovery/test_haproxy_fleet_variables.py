@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tarn_plugins.discovery.haproxy.fleet_variables import FleetVariables
+from tarn_plugins.discovery.haproxy.backends import FleetVariables
 
 
 class Said:

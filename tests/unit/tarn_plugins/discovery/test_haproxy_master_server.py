@@ -9,7 +9,7 @@ from tarn.errors import ConfigError, DiscoveryError
 from tarn.testing.wait import until
 from tarn_plugins.discovery.haproxy.host_resolver import HostResolver
 from tarn_plugins.discovery.haproxy.master_server import MasterServer, move_commands
-from tarn_plugins.discovery.haproxy.stats_parser import BackendServer
+from tarn_plugins.discovery.haproxy.runtime_messages import BackendServer
 
 STATE = """1
 # be_id be_name srv_id srv_name srv_addr srv_op_state srv_admin_state srv_uweight srv_iweight \

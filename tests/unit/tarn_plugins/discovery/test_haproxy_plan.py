@@ -11,8 +11,12 @@ from tarn_plugins.discovery.haproxy.plan import (
     ours,
     plan,
 )
-from tarn_plugins.discovery.haproxy.runtime_commands import RuntimeCommand, complaint
-from tarn_plugins.discovery.haproxy.stats_parser import BackendServer, Load
+from tarn_plugins.discovery.haproxy.runtime_messages import (
+    BackendServer,
+    Load,
+    RuntimeCommand,
+    complaint,
+)
 
 HTTP = HaproxyBackend("b", "check inter 500ms")
 GRPC = HaproxyBackend("b", "proto h2 check", checks_elsewhere=True)
@@ -267,7 +271,7 @@ def test_a_server_begins_closed() -> None:
     one = WantedServer("fleet-0001", "::1", 80, 81, 100)
     made = plan(GRPC, (one,), (), {}, slots=False, remove=True)
     assert [order.text for order in made.orders] == [
-        "add server b/fleet-0001 [::1]:80 proto h2 check port 81 weight 100",
+        "add server b/fleet-0001 [::1]:80 proto h2 check port 81 weight 100 id 696000001",
         "enable health b/fleet-0001",
         "set server b/fleet-0001 weight 0",
         "set server b/fleet-0001 state ready",

@@ -14,9 +14,15 @@ from tarn.testing.fakes import FakeClock
 from tarn.testing.wait import until
 from tarn_plugins.discovery.haproxy import HaproxySettings, tarn_discoveries
 from tarn_plugins.discovery.haproxy.host_resolver import HostResolver
-from tarn_plugins.discovery.haproxy.runtime_commands import ExpectedReply, RuntimeCommand, complaint
-from tarn_plugins.discovery.haproxy.stats_parser import Load, loads_in, servers_in
-from tarn_plugins.discovery.haproxy.target import HaproxyTarget
+from tarn_plugins.discovery.haproxy.runtime_messages import (
+    ExpectedReply,
+    Load,
+    RuntimeCommand,
+    complaint,
+    loads_in,
+    servers_in,
+)
+from tarn_plugins.discovery.haproxy.settings import HaproxyTarget
 
 _STATE = """\
 1
@@ -63,6 +69,24 @@ def test_reads_loads() -> None:
     assert loads == {"fleet-0001": Load(3, 2, 1), "BACKEND": Load(0, 0, 7)}
     with pytest.raises(ValueError, match="No such proxy"):
         loads_in("No such proxy.")
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        ("", "no answer"),
+        ("# pxname,svname,qcur,\nb,a,1,\n", "scur"),
+        ("# pxname,svname,qcur,scur,econ,\nb,a,1\n", "a row is cut short: b,a,1"),
+        ("# pxname,svname,qcur,scur,econ,\nb,a,1,x,0\n", "invalid literal"),
+    ],
+)
+def test_a_table_that_cannot_be_read_is_an_error_of_its_value(answer: str, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        loads_in(answer)
+
+
+def test_only_servers_are_asked_for_and_no_load_of_the_backend_is_made_up() -> None:
+    assert loads_in("# pxname,svname,qcur,scur,econ,\nb,a,1,2,0,\n") == {"a": Load(2, 1, 0)}
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from tarn.domain import CODES, Severity
 from tarn_plugins.discovery.knox.checks import examine
-from tarn_plugins.discovery.knox.places import Balancers, Ensemble
-from tarn_plugins.discovery.knox.rendering import files
+from tarn_plugins.discovery.knox.rendering import Balancers, Ensemble, files
 
 GUIDE = """\
 <topology>

@@ -10,9 +10,7 @@ from hypothesis import strategies as st
 
 from tarn.errors import ConfigError
 from tarn_plugins.discovery.knox.commands import knox
-from tarn_plugins.discovery.knox.gateway_secret import VARIABLE, gate
-from tarn_plugins.discovery.knox.places import Balancers
-from tarn_plugins.discovery.knox.rendering import SERVICE, files
+from tarn_plugins.discovery.knox.rendering import SERVICE, VARIABLE, Balancers, files, gate
 
 SECRET = "gate-of-knox-0123456789abcdef"
 WORDS = ["config", "--url", "http://lb:8080"]

@@ -4,6 +4,7 @@ import re
 import string
 from pathlib import Path
 
+import attrs
 import pytest
 from click.testing import CliRunner
 from hypothesis import given
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from tarn.errors import ConfigError
 from tarn_plugins.discovery.haproxy.config_command import config
 from tarn_plugins.discovery.haproxy.configuration import HaproxyCfgSettings, render
+from tarn_plugins.discovery.haproxy.keyed_routing import KeyedRouting, door_text
 
 TEXTS = ("cluster", "address", "socket", "backend", "grpc_backend", "slot_prefix", "certificate")
 TEXTS += ("log", "user", "group")
@@ -91,30 +93,68 @@ def test_the_command_prints_what_render_returns(tmp_path: Path) -> None:
     options += ["--stats-port", "0", "--socket", "/run/h.sock", "--backend", "b", "--longest", "60"]
     options += ["--grpc-backend", "g", "--slots", "3", "--slot-prefix", "s", "--user", ""]
     options += ["--group", "lb", "--certificate", "/etc/lb.pem", "--log", "syslog"]
-    wanted = render(
-        HaproxyCfgSettings(
-            cluster="ocr",
-            address="10.0.0.1",
-            http_port=80,
-            grpc_port=81,
-            stats_port=0,
-            socket="/run/h.sock",
-            backend="b",
-            grpc_backend="g",
-            slots=3,
-            slot_prefix="s",
-            certificate="/etc/lb.pem",
-            longest_s=60,
-            log="syslog",
-            user="",
-            group="lb",
-        )
+    wanted = HaproxyCfgSettings(
+        cluster="ocr",
+        address="10.0.0.1",
+        http_port=80,
+        grpc_port=81,
+        stats_port=0,
+        socket="/run/h.sock",
+        backend="b",
+        grpc_backend="g",
+        slots=3,
+        slot_prefix="s",
+        certificate="/etc/lb.pem",
+        longest_s=60,
+        log="syslog",
+        user="",
+        group="lb",
     )
     printed = CliRunner().invoke(config, options)
-    assert (printed.exit_code, printed.output) == (0, wanted)
+    assert (printed.exit_code, printed.output) == (0, render(wanted))
     file = tmp_path / "haproxy.cfg"
-    assert CliRunner().invoke(config, [*options, "-o", str(file)]).output == ""
-    assert file.read_text() == wanted
+    lua = tmp_path / "tarn_door.lua"
+    done = CliRunner().invoke(config, [*options, "-o", str(file), "--hold", "7"])
+    assert done.output == f"{file}\n{lua}\n"
+    keyed = KeyedRouting(door_lua=str(lua), hold_s=7)
+    assert file.read_text() == render(attrs.evolve(wanted, keyed=keyed))
+    assert lua.read_text() == door_text()
+
+
+def test_a_directory_gets_every_file(tmp_path: Path) -> None:
+    """Named as HAProxy is told."""
+    done = CliRunner().invoke(config, ["-o", str(tmp_path / "new" / "haproxy")])
+    assert done.exit_code == 0, done.output
+    folder = tmp_path / "new" / "haproxy"
+    assert sorted(one.name for one in folder.iterdir()) == ["haproxy.cfg", "tarn_door.lua"]
+    text = (folder / "haproxy.cfg").read_text()
+    assert f"lua-load-per-thread {folder / 'tarn_door.lua'}\n" in text
+    assert "lua.tarn_hold triton_backend 60 " in text
+
+
+def test_without_a_file_there_is_no_lua_program_to_name() -> None:
+    """Unless it is said where one is."""
+    printed = CliRunner().invoke(config, [])
+    assert "lua" not in printed.output
+    refused = CliRunner().invoke(config, ["--hold", "5"])
+    assert isinstance(refused.exception, ConfigError)
+    told = CliRunner().invoke(config, ["--hold", "0", "--door-lua", "/opt/tarn_door.lua"])
+    assert "lua-load-per-thread /opt/tarn_door.lua\n" in told.output
+    assert "tarn_hold" not in told.output
+
+
+def test_names_and_ports_of_the_tables_are_their_own() -> None:
+    """A backend of another name, and a peer's port that is taken, are refused."""
+    keyed = KeyedRouting(door_lua="/etc/haproxy/tarn_door.lua")
+    for taken in (
+        {"backend": "tarn_sequences"},
+        {"http_port": 8406},
+        {"grpc_backend": "triton_backend_keyed"},
+    ):
+        with pytest.raises(ConfigError, match="used twice"):
+            HaproxyCfgSettings(keyed=keyed, **taken)
+    with pytest.raises(ConfigError, match="door_lua"):
+        KeyedRouting(door_lua="relative")
 
 
 def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import attrs
 
-from tarn_plugins.runtime.yarn.hadoop import answers
+from tarn_plugins.runtime.yarn.hadoop import records
 
 
 @attrs.frozen
@@ -35,7 +35,7 @@ def part(*ids: str) -> Any:
 
 def test_only_decommissioning_nodes_are_left() -> None:
     """After an RM's restart every node is reported anew: that is no news."""
-    found = answers.leaving_nodes(
+    found = records.leaving_nodes(
         [
             report("nm1", "RUNNING"),
             report("nm2", "DECOMMISSIONING", 600),
@@ -54,7 +54,7 @@ def test_both_parts_of_a_preemption_count() -> None:
     message = SimpleNamespace(
         getContract=lambda: part("c1", "c2"), getStrictContract=lambda: part("c2", "c3")
     )
-    found = dict(answers.preempted(message))
+    found = dict(records.preempted(message))
     assert sorted(found) == ["c1", "c2", "c3"]
     assert "may soon take it away" in found["c1"]
     assert "will soon take it away" in found["c2"]
@@ -62,9 +62,9 @@ def test_both_parts_of_a_preemption_count() -> None:
 
 def test_no_preemption_is_no_preemption() -> None:
     """The message, and each part of it, may be missing."""
-    assert list(answers.preempted(None)) == []
+    assert list(records.preempted(None)) == []
     empty = SimpleNamespace(getContract=lambda: None, getStrictContract=lambda: None)
-    assert list(answers.preempted(empty)) == []
+    assert list(records.preempted(empty)) == []
 
 
 def test_a_completed_container_may_say_nothing() -> None:
@@ -74,7 +74,7 @@ def test_a_completed_container_may_say_nothing() -> None:
         getExitStatus=lambda: -100,
         getDiagnostics=lambda: None,
     )
-    over = answers.completed(status)
+    over = records.completed(status)
     assert (over.container_id, over.exit_code, over.diagnostics) == ("container_1", -100, "")
 
 
@@ -84,11 +84,11 @@ def test_what_yarn_says_is_masked() -> None:
     status = SimpleNamespace(
         getContainerId=lambda: "c1", getExitStatus=lambda: 1, getDiagnostics=lambda: said
     )
-    assert answers.completed(status).diagnostics == (
+    assert records.completed(status).diagnostics == (
         "GET http://nn:9870/webhdfs/v1/x?delegation=*** and hdfs://***@nn/x failed"
     )
     each = SimpleNamespace(
         getRequest=lambda: SimpleNamespace(getAllocationRequestId=lambda: 3),
         getReason=lambda: "password=secret",
     )
-    assert answers.rejected(each).reason == "password=***"
+    assert records.rejected(each).reason == "password=***"

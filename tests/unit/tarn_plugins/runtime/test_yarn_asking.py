@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from tarn_plugins.runtime.yarn.hadoop import resource_manager as module
-from tarn_plugins.runtime.yarn.hadoop.handles import Handles
+from tarn_plugins.runtime.yarn.hadoop import clients as module
+from tarn_plugins.runtime.yarn.hadoop.clients import Handles
 from tarn_plugins.runtime.yarn.messages import Ask, Exchange, Shape
 
 ASK = Ask(1, Shape(1024, 1))
@@ -60,7 +60,7 @@ class Client:
 @pytest.fixture
 def client(monkeypatch: pytest.MonkeyPatch) -> Client:
     client = Client()
-    monkeypatch.setattr(module, "_client", lambda _handles, _conf: client)
+    monkeypatch.setattr(module, "_rm_client", lambda _handles, _conf: client)
     monkeypatch.setattr(module, "load", lambda _name: None)
     monkeypatch.setattr(module, "throwable", lambda: ZeroDivisionError)
     monkeypatch.setattr(module, "unknown_types", lambda _shape: ())

@@ -4,8 +4,8 @@ import pytest
 
 from tarn.errors import ProviderError
 from tarn.java import Fault
-from tarn_plugins.runtime.yarn.hadoop import resource_manager as module
-from tarn_plugins.runtime.yarn.hadoop.handles import Handles
+from tarn_plugins.runtime.yarn.hadoop import clients as module
+from tarn_plugins.runtime.yarn.hadoop.clients import Handles
 
 EXCEPTIONS = "org.apache.hadoop.yarn.exceptions."
 LABEL = (
@@ -17,7 +17,7 @@ LABEL = (
 
 @pytest.fixture
 def rm(monkeypatch: pytest.MonkeyPatch) -> module.HadoopResourceManager:
-    monkeypatch.setattr(module, "_client", lambda _handles, _conf: None)
+    monkeypatch.setattr(module, "_rm_client", lambda _handles, _conf: None)
     return module.HadoopResourceManager(Handles.__new__(Handles), None, mode="plain", epoch="1-1")
 
 

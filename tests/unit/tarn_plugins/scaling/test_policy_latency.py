@@ -183,6 +183,6 @@ def test_a_signal_that_is_no_duration_is_refused(signal: str) -> None:
     """With the policy that takes it."""
     (found,) = problems(signal=signal)
     assert found == (
-        f"scaling.options: signal = '{signal}' is not a duration; use queue_time, request_time "
-        "or latency_p95; for other signals there is 'use: target'"
+        f"scaling.options: signal = '{signal}' is not a duration; use queue_time, request_time, "
+        "first_response_time or latency_p95; for other signals there is 'use: target'"
     )

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from unit.tarn_plugins.scaling.views import NOW_S, history, view
 
 from tarn.domain import FleetView, InstanceState, Known, Limits, Unknown, Wish
-from tarn.domain.capacity import NOTHING
+from tarn.domain.scaling import NOTHING
 from tarn.plain import structure
 from tarn.testing.strategies import for_any
 from tarn_plugins.scaling.target import TargetPolicy, TargetSettings

@@ -6,16 +6,16 @@ from pathlib import Path
 import pytest
 
 from tarn.errors import ProviderError
-from tarn_plugins.secrets.jceks.file import change, open_to_others
+from tarn_plugins.secrets.jceks.store import change_keystore, open_to_others
 
 
 def test_it_is_made_and_replaced_for_its_owner_alone(tmp_path: Path) -> None:
     """Mode 0600, whatever it was; nothing is left beside it."""
     path = tmp_path / "x.jceks"
-    change(path, lambda old: old + b"one")
+    change_keystore(path, lambda old: old + b"one")
     path.chmod(0o644)
     assert open_to_others(path)
-    change(path, lambda old: old + b"two")
+    change_keystore(path, lambda old: old + b"two")
     assert path.read_bytes() == b"onetwo"
     assert not open_to_others(path)
     assert [one.name for one in tmp_path.iterdir()] == ["x.jceks"]
@@ -30,7 +30,7 @@ def test_a_change_that_fails_leaves_the_old_one(tmp_path: Path) -> None:
         raise ProviderError("jceks", "no")
 
     with pytest.raises(ProviderError, match="no"):
-        change(path, fail)
+        change_keystore(path, fail)
     assert path.read_bytes() == b"old"
     assert [one.name for one in tmp_path.iterdir()] == ["x.jceks"]
 
@@ -38,7 +38,7 @@ def test_a_change_that_fails_leaves_the_old_one(tmp_path: Path) -> None:
 def test_a_directory_that_is_not_there_is_said(tmp_path: Path) -> None:
     """No directory is made: it would have the wrong mode."""
     with pytest.raises(ProviderError) as caught:
-        change(tmp_path / "none" / "x.jceks", lambda old: old)
+        change_keystore(tmp_path / "none" / "x.jceks", lambda old: old)
     assert caught.value.code == "TARN-3745"
 
 
@@ -47,7 +47,7 @@ def test_a_link_stays_one(tmp_path: Path) -> None:
     target, link = tmp_path / "real", tmp_path / "link"
     target.write_bytes(b"a")
     link.symlink_to(target)
-    change(link, lambda old: old + b"b")
+    change_keystore(link, lambda old: old + b"b")
     assert link.is_symlink()
     assert target.read_bytes() == b"ab"
 
@@ -61,8 +61,8 @@ def test_two_at_once_lose_nothing(tmp_path: Path) -> None:
         threading.Event().wait(0.2)  # the other one comes meanwhile
         return old + b"1"
 
-    other = threading.Thread(target=lambda: change(path, lambda old: old + b"2"))
-    first = threading.Thread(target=lambda: change(path, slow))
+    other = threading.Thread(target=lambda: change_keystore(path, lambda old: old + b"2"))
+    first = threading.Thread(target=lambda: change_keystore(path, slow))
     first.start()
     inside.wait(5)
     other.start()

@@ -11,7 +11,7 @@ import pytest
 from tarn.domain import Secret
 from tarn.errors import ConfigError, ProviderError, ProviderMissingError, TimedOutError
 from tarn.testing.context import client_context
-from tarn_plugins.secrets.jceks.java import KeystoreProcess
+from tarn_plugins.secrets.jceks.store import KeystoreProcess
 
 TELLS = """
 import json, os, sys

@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tarn.domain.lint import Node
 from tarn.errors import ProviderMissingError
+from tarn.interfaces.lint import Node
 from tarn.triton import lint
 from tarn.triton.lint.pbtxt import DEEPEST, Broken, read
 

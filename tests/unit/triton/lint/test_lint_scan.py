@@ -6,7 +6,8 @@ import attrs
 import pytest
 from lint_cases import RULES, SCHEMA, found, look, said
 
-from tarn.domain.lint import (
+from tarn.hookspecs import LintRule
+from tarn.interfaces.lint import (
     Edit,
     Entry,
     Kind,
@@ -16,7 +17,6 @@ from tarn.domain.lint import (
     Repository,
     printable,
 )
-from tarn.hookspecs import LintRule
 from tarn.triton import lint
 from tarn.triton.lint.scan import assemble
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tarn.domain.lint import Config, Entry, Kind, Model
+from tarn.interfaces.lint import Config, Entry, Kind, Model
 from tarn.triton.lint import Stubs, pbtxt, stubs
 
 

@@ -16,7 +16,7 @@ from tarn.cli import run
 from tarn.cluster import ClusterEnvironment
 from tarn.config import environ
 from tarn.errors import ProviderError
-from tarn_plugins.cli.pack import archive, commands, recipe, uv
+from tarn_plugins.cli.pack import commands, recipe, tree, uv
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def made(monkeypatch):
         (work / "tree").mkdir()
         about = {"tarn": "1.0", "python": "3.11.9", "glibc": "2.28", "glibc_needed": "2.17",
                  "machine": "x86_64", "java": None, "packages": {"a": "1"}}  # fmt: skip
-        written = archive.write(work / "tree", ("about", b"{}"), path)
+        written = tree.write(work / "tree", ("about", b"{}"), path)
         return recipe.PackResult(
             path, "tarn-1.0.tar.gz", about, written, {"a": "1"}, ("libssl.so.3",)
         )

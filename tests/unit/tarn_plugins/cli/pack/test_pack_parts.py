@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from tarn.errors import ConfigError, ProviderError, ProviderMissingError
-from tarn_plugins.cli.pack import archive, elf, fitness, java, options, source, tree, uv
+from tarn_plugins.cli.pack import fitness, java, options, tree, uv
 from tarn_plugins.cli.pack.options import ABOUT, PackOptions
 from tarn_plugins.runtime.yarn import environment
 
@@ -49,7 +49,7 @@ def test_the_same_content_has_the_same_bytes(tmp_path_factory, content, late):
     again = grown(folder / "b", dict(reversed(content.items())), 2_000_000_000)
     other = grown(folder / "c", late, 10)
     made = [
-        archive.write(root, (ABOUT, b"{}"), folder / f"{root.name}.tar.gz")
+        tree.write(root, (ABOUT, b"{}"), folder / f"{root.name}.tar.gz")
         for root in (first, again, other)
     ]
     assert made[0] == made[1]
@@ -60,9 +60,9 @@ def test_the_same_content_has_the_same_bytes(tmp_path_factory, content, late):
 def test_an_archive_is_what_a_node_unpacks(tmp_path):
     """Modes and links are kept, nobody owns anything, and `tar` reads the compressed blocks."""
     root = grown(tmp_path / "tree", {"run": (b"#!/bin/sh\n", True), "é": (b"x", False)}, 10)
-    (root / "lib" / "big").write_bytes(os.urandom(archive._BLOCK + 1))
+    (root / "lib" / "big").write_bytes(os.urandom(tree._BLOCK + 1))
     made = tmp_path / "made.tar.gz"
-    written = archive.write(root, (ABOUT, b"{}"), made)
+    written = tree.write(root, (ABOUT, b"{}"), made)
     with tarfile.open(made) as tar:
         members = tar.getmembers()
     assert members[0].name == ABOUT
@@ -107,7 +107,7 @@ def test_an_archive_says_what_is_in_it(tmp_path, tarn, python, codes):
     """Another tarn, or a Python that it does not run on, is found from the first bytes."""
     root = grown(tmp_path / "tree", {"big": (os.urandom(200_000), False)}, 1)
     about = f'{{"tarn": "{tarn}", "python": "{python}"}}'.encode()
-    archive.write(root, (ABOUT, about), tmp_path / "made.tar.gz")
+    tree.write(root, (ABOUT, about), tmp_path / "made.tar.gz")
     seen = environment.examine((tmp_path / "made.tar.gz").read_bytes()[: environment.HEAD])
     assert seen.about is not None
     assert [f.code for f in environment.findings("/a.tar.gz", seen, "1.0")] == codes
@@ -116,7 +116,7 @@ def test_an_archive_says_what_is_in_it(tmp_path, tarn, python, codes):
 def test_somebody_else_s_archive_is_a_warning(tmp_path):
     """It may well work: nobody knows."""
     root = grown(tmp_path / "tree", {"x": (b"", True)}, 1)
-    archive.write(root, ("other", b""), tmp_path / "made.tar.gz")
+    tree.write(root, ("other", b""), tmp_path / "made.tar.gz")
     seen = environment.examine((tmp_path / "made.tar.gz").read_bytes())
     (finding,) = environment.findings("/a.tar.gz", seen, "1.0")
     assert (finding.code, finding.fatal) == ("TARN-3194", False)
@@ -179,7 +179,7 @@ def executables() -> list[Path]:
 @pytest.mark.parametrize("path", executables(), ids=lambda path: path.name)
 def test_a_real_binary_tells_what_it_needs(path):
     """As readelf has it, where that is installed; never more than this machine has."""
-    binary = elf.read(path.read_bytes())
+    binary = fitness.read_elf(path.read_bytes())
     assert binary is not None
     assert binary.glibc <= GLIBC
     if shutil.which("readelf") is None:
@@ -201,7 +201,7 @@ def test_a_broken_binary_is_none(cut, where, byte):
     """Cut or changed anywhere, it raises nothing and takes no long time."""
     content = bytearray(Path(shutil.which("sh")).resolve().read_bytes()[: 5000 + cut * 20])
     content[where % len(content)] = byte
-    elf.read(bytes(content))
+    fitness.read_elf(bytes(content))
 
 
 @pytest.mark.parametrize(
@@ -209,7 +209,7 @@ def test_a_broken_binary_is_none(cut, where, byte):
 )
 def test_what_is_no_elf_file_needs_nothing(content):
     """Scripts, empty files, and those for 32 bits."""
-    assert elf.read(content) is None
+    assert fitness.read_elf(content) is None
 
 
 def test_what_is_too_new_is_named(tmp_path):
@@ -227,8 +227,8 @@ def test_what_is_too_new_is_named(tmp_path):
 def test_libraries_of_the_system_are_named():
     """Not those that every Linux has, nor those that come along."""
     needs = [
-        fitness.BinaryNeeds("bin/a", elf.Binary(("libc.so.6", "libssl.so.3", "libown.so.1"))),
-        fitness.BinaryNeeds("lib/libown.so.1", elf.Binary(("ld-linux-x86-64.so.2",))),
+        fitness.BinaryNeeds("bin/a", fitness.Binary(("libc.so.6", "libssl.so.3", "libown.so.1"))),
+        fitness.BinaryNeeds("lib/libown.so.1", fitness.Binary(("ld-linux-x86-64.so.2",))),
     ]
     assert fitness.foreign(needs) == ("libssl.so.3",)
 
@@ -255,7 +255,7 @@ def wanted(url: str | None) -> str:
     def build(path: Path) -> Path:
         return path / "tarn-1.2-py3-none-any.whl"
 
-    return source.written(("yarn", "zookeeper"), *source.origin(Installed(url)), build)
+    return uv.written(("yarn", "zookeeper"), *uv.origin(Installed(url)), build)
 
 
 def test_a_release_is_packed_at_its_version():

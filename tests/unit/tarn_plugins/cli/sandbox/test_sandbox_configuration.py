@@ -9,8 +9,14 @@ from hypothesis import strategies as st
 
 from tarn_plugins.cli.sandbox.configuration import LABEL, QUEUES, SandboxSite, files, xml
 from tarn_plugins.cli.sandbox.daemons import command, daemons, sockets
-from tarn_plugins.cli.sandbox.network import addresses, host, nodes, resource_managers
-from tarn_plugins.cli.sandbox.options import PLACEMENTS, SandboxOptions
+from tarn_plugins.cli.sandbox.options import (
+    PLACEMENTS,
+    SandboxOptions,
+    addresses,
+    host,
+    nodes,
+    resource_managers,
+)
 
 SITE = SandboxSite("/home/anna/.tarn/sandbox", "anna")
 OPTIONS = st.builds(

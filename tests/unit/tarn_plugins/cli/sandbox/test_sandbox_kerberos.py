@@ -12,11 +12,9 @@ from hypothesis import strategies as st
 from tarn.errors import ProviderError
 from tarn_plugins.cli.sandbox.configuration import SandboxSite, files
 from tarn_plugins.cli.sandbox.daemons import command, daemons, format_command
-from tarn_plugins.cli.sandbox.hdfs import ProgramHdfs, files_in
-from tarn_plugins.cli.sandbox.kerberos import Realm, with_sbin
-from tarn_plugins.cli.sandbox.network import addresses
-from tarn_plugins.cli.sandbox.options import SandboxOptions
-from tarn_plugins.cli.sandbox.security import REALM, orders, principals
+from tarn_plugins.cli.sandbox.kerberos import REALM, Realm, orders, principals, with_sbin
+from tarn_plugins.cli.sandbox.options import SandboxOptions, addresses
+from tarn_plugins.cli.sandbox.rest import ProgramHdfs, files_in
 
 SITE = SandboxSite("/home/anna/.tarn/sandbox", "anna")
 OPTIONS = st.builds(

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tarn_plugins.cli.sandbox.commands import sandbox
-from tarn_plugins.cli.sandbox.maven import explained, pom, repository_fault
+from tarn_plugins.cli.sandbox.jars import explained, pom, repository_fault
 from tarn_plugins.cli.sandbox.options import VERSION, SandboxOptions
 
 OURS = "3.3.6.1.2.4.0-32"

@@ -19,14 +19,12 @@ from tarn.errors import NotFoundError, ProviderError, RefusedError, UnreachableE
 from tarn.interfaces import ClientContext, Progress
 from tarn.testing.context import client_context
 from tarn.testing.wait import until
-from tarn_plugins.cli.sandbox import hosts, jars, java, tarn_cli
-from tarn_plugins.cli.sandbox.layout import lay_out, remove, written
-from tarn_plugins.cli.sandbox.network import addresses
-from tarn_plugins.cli.sandbox.options import SandboxOptions
-from tarn_plugins.cli.sandbox.processes import DaemonProcess, containers, spawn
+from tarn_plugins.cli.sandbox import jars, layout, tarn_cli
+from tarn_plugins.cli.sandbox.daemons import DaemonProcess, containers, spawn
+from tarn_plugins.cli.sandbox.layout import lay_out, remove, shims, written
+from tarn_plugins.cli.sandbox.options import SandboxOptions, addresses
 from tarn_plugins.cli.sandbox.rest import ResourceManagers, ask
 from tarn_plugins.cli.sandbox.sandbox import Sandbox
-from tarn_plugins.cli.sandbox.shims import shims
 
 MAIN = "hadoop-yarn-server-resourcemanager-3.4.2.jar"
 
@@ -129,7 +127,7 @@ def test_lines_that_lack_are_added_once(tmp_path: Path) -> None:
 
     wanted = addresses(SandboxOptions())
     for _ in range(2):
-        hosts.ensure(wanted, file, found)
+        layout.ensure_hosts(wanted, file, found)
     lines = file.read_text().splitlines()
     assert lines[0] == "127.0.0.1 localhost"
     assert len(lines) == 1 + len(wanted)
@@ -142,7 +140,7 @@ def test_no_line_is_glued_to_the_one_before(tmp_path: Path, before: str) -> None
     file = tmp_path / "hosts"
     file.write_text(before)
     answers = iter([None, "127.0.77.3"])
-    hosts.ensure({"rm.tarn.test": "127.0.77.3"}, file, lambda _name: next(answers))
+    layout.ensure_hosts({"rm.tarn.test": "127.0.77.3"}, file, lambda _name: next(answers))
     lines = before.splitlines()
     assert file.read_text() == "\n".join([*lines, "127.0.77.3 rm.tarn.test # tarn sandbox\n"])
 
@@ -150,7 +148,7 @@ def test_no_line_is_glued_to_the_one_before(tmp_path: Path, before: str) -> None
 def test_a_file_that_may_not_be_written_is_an_error_with_the_lines(tmp_path: Path) -> None:
     """They can be pasted."""
     with pytest.raises(ProviderError) as caught:
-        hosts.ensure({"rm.tarn.test": "127.0.77.3"}, tmp_path, lambda _name: None)
+        layout.ensure_hosts({"rm.tarn.test": "127.0.77.3"}, tmp_path, lambda _name: None)
     assert caught.value.code == "TARN-3503"
     assert caught.value.next_step.endswith("\n127.0.77.3 rm.tarn.test")
 
@@ -158,7 +156,9 @@ def test_a_file_that_may_not_be_written_is_an_error_with_the_lines(tmp_path: Pat
 def test_a_name_that_leads_elsewhere_is_an_error(tmp_path: Path) -> None:
     """An added line does not help where another source of names wins."""
     with pytest.raises(ProviderError, match="an earlier line"):
-        hosts.ensure({"a.tarn.test": "127.0.77.3"}, tmp_path / "hosts", lambda _name: "10.0.0.1")
+        layout.ensure_hosts(
+            {"a.tarn.test": "127.0.77.3"}, tmp_path / "hosts", lambda _name: "10.0.0.1"
+        )
 
 
 # -- jars
@@ -233,8 +233,8 @@ def test_an_installation_s_jars_are_used_as_they_are(tmp_path: Path) -> None:
 def test_java_is_found_by_its_variable_or_on_path(context: ClientContext) -> None:
     """The same one."""
     home = Path(context.environ["JAVA_HOME"])
-    assert java.find(context.environ) == home
-    assert java.find({"PATH": str(home / "bin")}) == home
+    assert jars.find_java(context.environ) == home
+    assert jars.find_java({"PATH": str(home / "bin")}) == home
 
 
 def test_a_missing_or_old_java_is_an_error_that_says_what_to_install(
@@ -242,15 +242,15 @@ def test_a_missing_or_old_java_is_an_error_that_says_what_to_install(
 ) -> None:
     """1.8 is Java 8."""
     with pytest.raises(ProviderError, match=r"no java on PATH.*apt install"):
-        java.find({"PATH": "/nowhere"})
+        jars.find_java({"PATH": "/nowhere"})
     with pytest.raises(ProviderError, match="holds no bin/java"):
-        java.find({"JAVA_HOME": "/nowhere"})
+        jars.find_java({"JAVA_HOME": "/nowhere"})
     home = Path(context.environ["JAVA_HOME"])
     (home / "release").write_text('JAVA_VERSION="1.8.0_402"\n')
     with pytest.raises(ProviderError, match="is Java 8"):
-        java.find(context.environ)
+        jars.find_java(context.environ)
     (home / "release").write_text('JAVA_VERSION="17.0.15"\n')
-    assert java.find(context.environ) == home
+    assert jars.find_java(context.environ) == home
 
 
 # -- processes

@@ -5,9 +5,8 @@ import socket
 import pytest
 
 from tarn.errors import RefusedError
-from tarn_plugins.cli.sandbox.daemons import daemons, sockets
+from tarn_plugins.cli.sandbox.daemons import check_free, daemons, sockets
 from tarn_plugins.cli.sandbox.options import SandboxOptions
-from tarn_plugins.cli.sandbox.sockets import check_free
 
 QUIET = SandboxOptions(network=251, nodes=1)
 """No sandbox is there."""

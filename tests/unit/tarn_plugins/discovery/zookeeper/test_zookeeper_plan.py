@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from tarn.domain import DiscoveryView, Endpoint, Epoch, Member
 from tarn.errors import DiscoveryError, Superseded
 from tarn.testing.strategies import endpoints
-from tarn.zk.nodes import FleetNode
-from tarn.zk.operations import CheckVersion, ZNode, size
+from tarn.zk.nodes import CheckVersion, FleetNode, ZNode, size
 from tarn_plugins.discovery.zookeeper import plan as planning
 from tarn_plugins.discovery.zookeeper.plan import PublishedNodes, PublishTarget, plan
 

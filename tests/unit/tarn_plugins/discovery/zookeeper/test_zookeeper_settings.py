@@ -8,7 +8,7 @@ import pytest
 from tarn.errors import ConfigError
 from tarn.plain import structure
 from tarn_plugins.discovery.zookeeper import ZooKeeperSettings, ZooKeeperTlsSettings
-from tarn_plugins.discovery.zookeeper.login import login, owner
+from tarn_plugins.discovery.zookeeper.discovery import login, owner
 
 
 def _read(**options: object) -> tuple[ZooKeeperSettings | None, str]:

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from tarn.errors import NotFoundError
-from tarn_plugins.runtime.local import instance_logs
-from tarn_plugins.runtime.local.instance_logs import KEPT, logged, logs_of, remove_oldest
+from tarn_plugins.runtime.local import files
+from tarn_plugins.runtime.local.files import KEPT, logged, logs_of, remove_oldest
 
 
 def ended(directory: Path, number: int, size: int = 1) -> str:
@@ -34,7 +34,7 @@ def test_the_newest_that_ended_are_kept_beside_those_that_run(tmp_path: Path) ->
 
 def test_they_have_a_bound_in_bytes_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The last one stays, however long it is: it says why the last one ended."""
-    monkeypatch.setattr(instance_logs, "KEPT_MIB", 1)
+    monkeypatch.setattr(files, "KEPT_MIB", 1)
     for number in range(1, 5):
         ended(tmp_path, number, 2**19)
     remove_oldest(tmp_path, frozenset())

@@ -9,7 +9,7 @@ import threading
 
 import attrs
 import pytest
-from local_stage import Stage, SystemClock, eventually
+from local_runtime import LocalRuntimeHome, SystemClock, eventually
 
 from tarn.domain import ClusterSpec, Epoch
 from tarn.domain.spec import ModelsSpec
@@ -17,15 +17,14 @@ from tarn.errors import LaunchError, NotFoundError, RefusedError
 from tarn.interfaces import ClientContext, ClusterRef, Staged
 from tarn_plugins.runtime.local import keeper
 from tarn_plugins.runtime.local.deployer import LocalDeployer
-from tarn_plugins.runtime.local.leftovers import read_keeper
-from tarn_plugins.runtime.local.procfs import (
+from tarn_plugins.runtime.local.files import read_keeper, write_ref
+from tarn_plugins.runtime.local.machine import (
     alive,
     kill,
     masters_of,
     processes_of,
     start_ticks,
 )
-from tarn_plugins.runtime.local.ref import write_ref
 
 SPEC = ClusterSpec("echo", ModelsSpec("/m"))
 REF = ClusterRef("echo", "local", Epoch(1, 1))
@@ -35,13 +34,13 @@ MASTER = """
 import os, signal, sys, time
 from pathlib import Path
 from tarn.interfaces import ClusterRef
-from tarn_plugins.runtime.local.epoch import claim
-from tarn_plugins.runtime.local.procfs import start_ticks
-from tarn_plugins.runtime.local.ref import write_ref
+from tarn_plugins.runtime.local.state import claim_epoch
+from tarn_plugins.runtime.local.machine import start_ticks
+from tarn_plugins.runtime.local.files import write_ref
 
 directory = Path(sys.argv[1])
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-epoch = claim(None, directory, {})
+epoch = claim_epoch(None, directory, {})
 pid = os.getpid()
 print("master", epoch, flush=True)
 write_ref(directory, ClusterRef("echo", "local", epoch, "http://127.0.0.1:1", pid=pid,
@@ -54,7 +53,7 @@ while True:
 class Desk:
     """A client and its clusters' home."""
 
-    def __init__(self, stage: Stage) -> None:
+    def __init__(self, stage: LocalRuntimeHome) -> None:
         self.stage = stage
         self.directory = stage.directory
         self.program = stage.paths.home / "master.py"
@@ -85,7 +84,7 @@ class Desk:
 
 @pytest.fixture
 def desk(tmp_path):
-    desk = Desk(Stage(tmp_path, tmp_path / "cache"))
+    desk = Desk(LocalRuntimeHome(tmp_path, tmp_path / "cache"))
     yield desk
     desk.end()
 

@@ -12,7 +12,7 @@ from tarn.domain import ClusterSpec
 from tarn.domain.spec import ApiSpec, InstanceSpec, ReplicasSpec, ResourcesSpec, TritonSpec
 from tarn.testing.context import client_context, cluster_spec
 from tarn_plugins.runtime import local
-from tarn_plugins.runtime.local.examination import shared_memory
+from tarn_plugins.runtime.local.checks import shared_memory
 
 
 def look(directory: Path, spec: ClusterSpec) -> dict[str, Result]:

@@ -11,11 +11,9 @@ import pytest
 from tarn.clock import SystemClock
 from tarn.errors import ProviderError
 from tarn.triton import stubs
+from tarn_plugins.runtime.local.files import Records, read_keeper, read_ref
 from tarn_plugins.runtime.local.keeper import start_ticks
-from tarn_plugins.runtime.local.leftovers import read_keeper
 from tarn_plugins.runtime.local.processes import Watcher
-from tarn_plugins.runtime.local.records import Records
-from tarn_plugins.runtime.local.ref import read_ref
 from tarn_plugins.runtime.local.state import FileStateStore
 
 

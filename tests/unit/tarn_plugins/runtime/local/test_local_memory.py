@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tarn_plugins.runtime.local.procfs import rss_mib
+from tarn_plugins.runtime.local.machine import rss_mib
 
 STEP_MIB = 128
 PARENT = """

@@ -18,14 +18,18 @@ from tarn.domain.spec import (
     TritonSpec,
 )
 from tarn.errors import LaunchError
-from tarn.triton.last_words import last_error
-from tarn_plugins.runtime.local import checks, ports
+from tarn.triton.exits import last_error
+from tarn_plugins.runtime.local import checks, machine
 from tarn_plugins.runtime.local.checks import findings
-from tarn_plugins.runtime.local.exits import ProcessExit, explain
-from tarn_plugins.runtime.local.gpus import allocate, lacks, visible
-from tarn_plugins.runtime.local.ports import Ports, addresses, is_free, outward
+from tarn_plugins.runtime.local.instances import (
+    ProcessExit,
+    allocate_gpus,
+    explain,
+    lacking_gpus,
+    visible_gpus,
+)
+from tarn_plugins.runtime.local.machine import Ports, addresses, holder, is_free, outward
 from tarn_plugins.runtime.local.processes import rotate, tail
-from tarn_plugins.runtime.local.procfs import holder
 
 LOOPBACK = "127.0.0.1"
 CUDA = 'E1127 23:52:36.2 2510 server.cc:241] "CudaDriverHelper has not been initialized."'
@@ -145,7 +149,7 @@ def test_free_ports_lie_below_those_of_outgoing_connections():
 
 def test_no_port_left_is_an_error_with_its_code(monkeypatch):
     """And not an endless loop."""
-    monkeypatch.setattr(ports, "is_free", lambda _address, _port: False)
+    monkeypatch.setattr(machine, "is_free", lambda _address, _port: False)
     with pytest.raises(LaunchError) as raised:
         Ports(LOOPBACK).reserve(65_000)
     assert raised.value.code == "TARN-3103"
@@ -160,10 +164,10 @@ def test_a_wildcard_is_reached_by_an_address():
 def test_gpus_are_given_in_order_and_never_twice():
     """None when there are not enough free ones; a lost GPU counts for nothing."""
     present = ("a", "b", "c")
-    assert allocate(present, (), 2) == ("a", "b")
-    assert allocate(present, ("a", "gone"), 2) == ("b", "c")
-    assert allocate(present, ("a", "b"), 2) is None
-    assert allocate((), (), 0) == ()
+    assert allocate_gpus(present, (), 2) == ("a", "b")
+    assert allocate_gpus(present, ("a", "gone"), 2) == ("b", "c")
+    assert allocate_gpus(present, ("a", "b"), 2) is None
+    assert allocate_gpus((), (), 0) == ()
 
 
 @pytest.mark.parametrize(
@@ -180,7 +184,7 @@ def test_gpus_are_given_in_order_and_never_twice():
 )
 def test_an_outer_cuda_visible_devices_is_obeyed(setting, ours):
     """Whoever gave this process two GPUs of eight did not give it the others."""
-    assert visible(("GPU-a1", "GPU-b2", "GPU-b3"), setting) == ours
+    assert visible_gpus(("GPU-a1", "GPU-b2", "GPU-b3"), setting) == ours
 
 
 def test_a_port_s_holder_is_named():
@@ -300,4 +304,4 @@ def test_an_address_of_this_machine_is_taken(address):
 )
 def test_who_waits_for_a_gpu_is_told_who_has_it(count, present, held, said):
     """Not "1 free GPUs of 1", which reads as if one were free."""
-    assert lacks(count, present, held) == said
+    assert lacking_gpus(count, present, held) == said

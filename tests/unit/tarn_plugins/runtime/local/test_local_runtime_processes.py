@@ -10,25 +10,25 @@ from pathlib import Path
 
 import attrs
 import pytest
-from local_stage import Stage, eventually, fact
+from local_runtime import LocalRuntimeHome, eventually, fact
 
 from tarn.domain import Ended, Endpoint, Pending, Running
 from tarn.errors import Superseded
 from tarn_plugins.runtime.local import runtime as module
-from tarn_plugins.runtime.local.procfs import processes_of, start_ticks
-from tarn_plugins.runtime.local.records import ProcessRecord, Records
+from tarn_plugins.runtime.local.files import ProcessRecord, Records
+from tarn_plugins.runtime.local.machine import processes_of, start_ticks
 
 ID = "echo-0001"
 
 
 @pytest.fixture
 def stage(tmp_path):
-    stage = Stage(tmp_path, tmp_path / "cache")
+    stage = LocalRuntimeHome(tmp_path, tmp_path / "cache")
     yield stage
     stage.end()
 
 
-def leader(stage: Stage):
+def leader(stage: LocalRuntimeHome):
     return next((p for p in processes_of(stage.directory) if p.leader), None)
 
 
@@ -264,7 +264,7 @@ def test_finish_leaves_logs_alone(stage):
 
 def test_without_a_keeper_the_runtime_warns(stage):
     """A person should know that nobody restarts the master."""
-    assert any("TARN-1014" in line for line in stage.fake_master().warnings())
+    assert "TARN-1014" in [issue.code for issue in stage.fake_master().warnings()]
 
 
 def test_a_fixed_port_that_another_program_holds_is_told(stage):
@@ -273,14 +273,16 @@ def test_a_fixed_port_that_another_program_holds_is_told(stage):
         taken = server.getsockname()[1]
         runtime = stage.fake_master(http_port=taken)
         runtime.apply(stage.wish(ID))
-        (line,) = [one for one in runtime.warnings() if "TARN-3833" in one]
+        (issue,) = [one for one in runtime.warnings() if one.code == "TARN-3833"]
+        line = issue.found
+        assert issue.subject == ID
         assert f"{ID}: triton.http_port = {taken} is in use by" in line
         (running,) = [fact for fact in runtime.facts() if fact.instance_id == ID]
         assert line.endswith(f": {running.endpoint.http_port} is taken")
         runtime.apply(stage.wish(stop=(ID,)))
         eventually(lambda: fact(runtime, ID, Ended))
         runtime.apply(stage.wish())
-        assert not [one for one in runtime.warnings() if "TARN-3833" in one]
+        assert not [one for one in runtime.warnings() if one.code == "TARN-3833"]
 
 
 @pytest.mark.parametrize(

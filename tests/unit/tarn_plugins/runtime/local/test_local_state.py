@@ -9,9 +9,8 @@ import pytest
 
 from tarn.domain import Decision, Pause, SavedState
 from tarn.errors import ProviderError, Superseded, TarnError
-from tarn_plugins.runtime.local import atomic
-from tarn_plugins.runtime.local.epoch import claim
-from tarn_plugins.runtime.local.state import FileStateStore
+from tarn_plugins.runtime.local import state
+from tarn_plugins.runtime.local.state import FileStateStore, claim_epoch
 
 STATE = SavedState(
     desired=3,
@@ -34,7 +33,7 @@ def directory(tmp_path):
 
 @pytest.fixture
 def mine(directory):
-    return claim(None, directory, {})
+    return claim_epoch(None, directory, {})
 
 
 def test_nothing_saved_is_none(directory):
@@ -91,7 +90,7 @@ def test_a_superseded_master_saves_nothing(directory, mine):
     """Not a file more, not even a temporary one."""
     store = FileStateStore(directory)
     store.save(STATE, mine)
-    claim(None, directory, {})
+    claim_epoch(None, directory, {})
     before = sorted(p.name for p in directory.iterdir())
     with pytest.raises(Superseded):
         store.save(STATE, mine)
@@ -106,7 +105,7 @@ def test_a_full_disk_keeps_the_old_copy_and_says_what_is_missing(directory, mine
     def full(_descriptor):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(atomic.os, "fsync", full)
+    monkeypatch.setattr(state.os, "fsync", full)
     with pytest.raises(ProviderError) as raised:
         store.save(attrs.evolve(STATE, desired=9), mine)
     assert raised.value.code == "TARN-1005"

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from local_stage import MODELS, SystemClock
+from local_runtime import MODELS, SystemClock
 
 from tarn import cli
 from tarn.domain import ClusterSpec
@@ -23,20 +23,22 @@ from tarn_plugins.runtime.local.deployer import LocalDeployer
 
 @contextlib.contextmanager
 def files_of_at_most(bytes_: int) -> Iterator[None]:
-    """Let no file of this process grow beyond."""
+    """Let no file of this process grow beyond; bytecode that is cut would break every import."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    writes, sys.dont_write_bytecode = sys.dont_write_bytecode, True
     resource.setrlimit(resource.RLIMIT_FSIZE, (bytes_, hard))
     try:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        sys.dont_write_bytecode = writes
 
 
 def test_up_where_no_file_may_grow_is_one_sentence(tmp_path: Path) -> None:
     """The first thing that `up` writes tells, before anything else is made."""
     (tmp_path / "tarn.yaml").write_text(f"models: {MODELS}\nruntime: local\n")
     done = subprocess.run(
-        ["/bin/sh", "-c", 'ulimit -f 1; exec "$0" -m tarn up', sys.executable],
+        ["/bin/sh", "-c", 'ulimit -f 1; exec "$0" -B -m tarn up', sys.executable],
         env={**os.environ, "TARN_HOME": str(tmp_path / "home")},  # noqa: TID251
         cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip

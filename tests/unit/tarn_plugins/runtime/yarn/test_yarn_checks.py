@@ -10,7 +10,7 @@ from tarn.errors import LaunchError
 from tarn.testing.context import cluster_spec
 from tarn_plugins.runtime.yarn.client import checks
 from tarn_plugins.runtime.yarn.client.checks import Queue, YarnOverview
-from tarn_plugins.runtime.yarn.client.overview import YarnNode
+from tarn_plugins.runtime.yarn.survey import YarnNode
 
 LAND = YarnOverview(
     user="ann",

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tarn_plugins.runtime.yarn.denied import opening
+from tarn_plugins.runtime.yarn.diagnostics import permission_step
 from tarn_plugins.runtime.yarn.master.exits import explain
 from tarn_plugins.runtime.yarn.messages import Completed
 
@@ -36,13 +36,13 @@ def said(
 )
 def test_the_inode_of_the_message_is_opened(message: str, uri: str, command: str) -> None:
     """With the least that was lacking, for the user who lacked it."""
-    assert command in opening(message, uri)
+    assert command in permission_step(message, uri)
 
 
 @pytest.mark.parametrize("message", ["", "Permission denied", "user=bob is not the owner"])
 def test_a_message_without_an_inode_brings_no_command(message: str) -> None:
     """Nothing is guessed."""
-    assert opening(message) == ""
+    assert permission_step(message) == ""
 
 
 def test_a_container_whose_files_are_closed_says_what_opens_them() -> None:

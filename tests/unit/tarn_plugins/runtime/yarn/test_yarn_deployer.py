@@ -14,11 +14,17 @@ from tarn.interfaces import ClientContext, ClusterRef, Paths, Progress, Staged
 from tarn.testing.context import cluster_spec
 from tarn_plugins.runtime.yarn import Docker, YarnSettings
 from tarn_plugins.runtime.yarn.client import deployer as module
-from tarn_plugins.runtime.yarn.client.deployer import YarnDeployer
-from tarn_plugins.runtime.yarn.client.overview import YarnNode, YarnOverview
-from tarn_plugins.runtime.yarn.client.ref import FETCHED, keep, read_ref
+from tarn_plugins.runtime.yarn.client.deployer import YarnDeployer, keep, read_ref
 from tarn_plugins.runtime.yarn.client.reports import ApplicationAttempt, ApplicationReport
-from tarn_plugins.runtime.yarn.doctor.survey import NodeSettings, QueueFacts, Scheduler, Survey
+from tarn_plugins.runtime.yarn.staging import FETCHED
+from tarn_plugins.runtime.yarn.survey import (
+    NodeSettings,
+    QueueFacts,
+    Scheduler,
+    Survey,
+    YarnNode,
+    YarnOverview,
+)
 
 ID = "application_1_0001"
 RUNNING = ApplicationReport(ID, "RUNNING", host="nm1", port=80, submitted_ms=1000)
@@ -94,10 +100,10 @@ def test_a_master_that_comes_up_is_kept_with_its_token(context, said) -> None:
     directory = context.paths.cluster("llama")
     assert read_ref(directory) == ref
     assert (directory / "api_token").read_bytes() == b"t0ken"
-    assert [p.message for p in said] == [
-        "submitting the application to YARN",
-        "note: a note",
-        "it waits in the queue 'root.q': AM resource limit exceeded",
+    assert [(p.message, p.note) for p in said] == [
+        ("submitting the application to YARN", False),
+        ("a note", True),
+        ("it waits in the queue 'root.q': AM resource limit exceeded", False),
     ]
 
 

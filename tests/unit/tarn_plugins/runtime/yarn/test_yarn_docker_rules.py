@@ -9,9 +9,10 @@ from tarn.domain.spec import PlacementSpec, ResourcesSpec, TritonSpec
 from tarn.testing.context import cluster_spec
 from tarn.triton.lint import Stubs
 from tarn_plugins.runtime.yarn import Docker
-from tarn_plugins.runtime.yarn.client import container_checks
+from tarn_plugins.runtime.yarn.client import checks
 from tarn_plugins.runtime.yarn.client.checks import YarnOverview
-from tarn_plugins.runtime.yarn.launch.docker_rules import mount, notes, own_ports, problems
+from tarn_plugins.runtime.yarn.launch.docker import mount, notes, problems
+from tarn_plugins.runtime.yarn.launch.instance import wanted_ports
 
 HDFS, PATH = "hdfs://nn/models", "/mnt/models"
 
@@ -21,7 +22,7 @@ def found(docker=None, *, repository=HDFS, **triton):
     docker = docker or Docker()
     return [
         (finding.where.removeprefix("runtime.options."), finding.found)
-        for finding in problems(docker, one, repository, own_ports(one))
+        for finding in problems(docker, one, repository, filter(None, wanted_ports(one)))
     ]
 
 
@@ -173,10 +174,10 @@ def test_a_check_says_all_of_it_without_yarn():
     stubs = (Stubs("ocr", fixed=100),)
     told = [
         finding.where
-        for finding in container_checks.findings(
+        for finding in checks.container_findings(
             spec, Docker(network="none"), YarnOverview(), stubs
         )
     ]
     assert "runtime.options.docker.network" in told
     assert sum("instance.resources" in where for where in told) == 3
-    assert list(container_checks.findings(cluster_spec(), Docker(), YarnOverview())) == []
+    assert list(checks.container_findings(cluster_spec(), Docker(), YarnOverview())) == []

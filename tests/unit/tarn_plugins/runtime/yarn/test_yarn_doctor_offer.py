@@ -14,9 +14,15 @@ from tarn.errors import LaunchError, TarnError, TimedOutError
 from tarn.interfaces import Finding
 from tarn.testing.context import client_context, cluster_spec
 from tarn_plugins.runtime.yarn import tarn_doctor_checks
-from tarn_plugins.runtime.yarn.client.overview import Queue, YarnNode, YarnOverview
 from tarn_plugins.runtime.yarn.doctor import offer
-from tarn_plugins.runtime.yarn.doctor.survey import Client, HdfsSurvey, Survey
+from tarn_plugins.runtime.yarn.survey import (
+    Client,
+    HdfsSurvey,
+    Queue,
+    Survey,
+    YarnNode,
+    YarnOverview,
+)
 
 YARN = attrs.evolve(cluster_spec(), runtime=Choice("yarn", {"docker": None}))
 LAND = YarnOverview("ann", (Queue("root.default"),), {"memory-mb": 8192}, nodes=(YarnNode("n"),))

@@ -14,25 +14,23 @@ from tarn.interfaces import CheckResult, Finding
 from tarn.plain import structure
 from tarn.testing.context import cluster_spec
 from tarn_plugins.runtime.yarn import Docker, YarnSettings
-from tarn_plugins.runtime.yarn.client.overview import (
-    Queue,
-    YarnNode,
-    YarnOverview,
-    amounts_text,
-    listed,
-)
 from tarn_plugins.runtime.yarn.doctor.case import Case, NotSeen
-from tarn_plugins.runtime.yarn.doctor.rules import RULES
-from tarn_plugins.runtime.yarn.doctor.survey import (
+from tarn_plugins.runtime.yarn.doctor.offer import RULES
+from tarn_plugins.runtime.yarn.survey import (
     Client,
     HdfsSurvey,
     NodeSettings,
     Partition,
+    Queue,
     QueueFacts,
     Quota,
     ResourceManagerSurvey,
     Scheduler,
     Survey,
+    YarnNode,
+    YarnOverview,
+    amounts_text,
+    listed,
 )
 
 GIB = 2**30
@@ -383,7 +381,7 @@ BAD: tuple[tuple[str, str, str, Change, dict[str, Any]], ...] = (
         resources(gpus=1),
     ),
     ("staging directory", "TARN-3138", "runtime.options.staging", hdfs(problem="no"), {}),
-    ("staging directory", "TARN-3168", "chmod o+x /user/ann", hdfs(closed=("/user/ann",)), {}),
+    ("staging directory", "TARN-3168", "chmod o+x /user/ann", hdfs(impassable=("/user/ann",)), {}),
     ("staging directory", "TARN-3175", "-safemode get", hdfs(safe_mode=True), {}),
     (
         "staging directory",

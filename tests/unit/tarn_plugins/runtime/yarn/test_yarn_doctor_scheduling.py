@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tarn_plugins.runtime.yarn.doctor.scheduling import scheduler
+from tarn_plugins.runtime.yarn.doctor.looking import scheduler
 
 
 def resource(memory: int, vcores: int, gpus: int | None = None) -> dict[str, Any]:

@@ -17,19 +17,17 @@ from tarn.errors import LaunchError, NotFoundError, ProviderError, RefusedError
 from tarn.interfaces import ClientContext, Finding, Paths, Staged
 from tarn.java import java_home
 from tarn.testing.context import cluster_spec
-from tarn_plugins.cli.pack import archive
+from tarn_plugins.cli.pack import tree
 from tarn_plugins.runtime.yarn import Docker, YarnSettings, environment
-from tarn_plugins.runtime.yarn.client import packed
 from tarn_plugins.runtime.yarn.client.checks import YarnOverview
 from tarn_plugins.runtime.yarn.client.deployer import YarnDeployer
 from tarn_plugins.runtime.yarn.client.reports import ApplicationReport
-from tarn_plugins.runtime.yarn.doctor.survey import Survey
 from tarn_plugins.runtime.yarn.environment import ABOUT, DIRECTORY, INTERPRETER
-from tarn_plugins.runtime.yarn.launch.launch_file import encode
+from tarn_plugins.runtime.yarn.launch.launch_file import LAUNCH, RUN, SCRIPT, encode
 from tarn_plugins.runtime.yarn.launch.launcher import StagedLauncher
-from tarn_plugins.runtime.yarn.launch.run_script import LAUNCH, RUN, SCRIPT
-from tarn_plugins.runtime.yarn.layout import Layout
 from tarn_plugins.runtime.yarn.messages import ContainerRecord, FileEntry
+from tarn_plugins.runtime.yarn.staging import Layout
+from tarn_plugins.runtime.yarn.survey import Survey
 
 CONTAINER = "container_e02_1700000000000_0001_02_000003"
 STAGING = "hdfs://nn/user/a/.tarn"
@@ -54,7 +52,7 @@ def local(tmp_path):
     """An archive of this machine for tarn 1.0."""
     (tmp_path / "tree").mkdir()
     made = tmp_path / "env.tar.gz"
-    archive.write(tmp_path / "tree", (ABOUT, b'{"tarn": "1.0", "python": "3.11.9"}'), made)
+    tree.write(tmp_path / "tree", (ABOUT, b'{"tarn": "1.0", "python": "3.11.9"}'), made)
     return made
 
 
@@ -89,7 +87,7 @@ def test_a_setting_names_an_interpreter_or_an_archive(python, is_packed):
 )
 def test_what_cannot_be_used_is_found_before_the_start(python, code):
     """Missing, unreadable, or where no node reads it."""
-    (finding,) = packed.look(python, Files(), "1.0")
+    (finding,) = environment.look(python, Files(), "1.0")
     assert finding.code == code
     assert finding.fatal
     assert python in finding.where
@@ -109,17 +107,17 @@ def test_a_good_archive_has_no_finding(local):
     """Here, and where the nodes read it."""
     files = Files()
     files.write("hdfs://nn/env.tar.gz", local.read_bytes(), mode=0o644)
-    assert not packed.look(str(local), files, "1.0")
-    assert not packed.look("hdfs://nn/env.tar.gz", files, "1.0")
-    assert [f.code for f in packed.look(str(local), files, "2.0")] == ["TARN-3193"]
+    assert not environment.look(str(local), files, "1.0")
+    assert not environment.look("hdfs://nn/env.tar.gz", files, "1.0")
+    assert [f.code for f in environment.look(str(local), files, "2.0")] == ["TARN-3193"]
 
 
 def test_a_file_of_this_machine_is_copied_once(local):
     """By its content: under another name it is the same; everybody may read it."""
     files = Files()
-    entry = packed.bring(str(local), STAGING, files)
+    entry = environment.bring(str(local), STAGING, files)
     again = shutil.copy(local, local.with_name("other.tgz"))
-    assert packed.bring(str(again), STAGING, files).uri == entry.uri
+    assert environment.bring(str(again), STAGING, files).uri == entry.uri
     assert files.uploaded == [entry.uri]
     assert entry.public
     assert entry.uri.startswith(f"{STAGING}/.environments/")
@@ -130,27 +128,27 @@ def test_what_the_nodes_read_is_left_where_it_is(local):
     """Nothing is copied."""
     files = Files()
     files.write("hdfs://nn/env.tar.gz", local.read_bytes())
-    assert packed.bring("hdfs://nn/env.tar.gz", STAGING, files).uri == "hdfs://nn/env.tar.gz"
+    assert environment.bring("hdfs://nn/env.tar.gz", STAGING, files).uri == "hdfs://nn/env.tar.gz"
     assert not files.uploaded
 
 
 def test_a_file_that_went_away_is_told(tmp_path):
     """Between the check and the start."""
     with pytest.raises(LaunchError, match="cannot be read") as caught:
-        packed.bring(str(tmp_path / "gone.tar.gz"), STAGING, Files())
+        environment.bring(str(tmp_path / "gone.tar.gz"), STAGING, Files())
     assert caught.value.code == "TARN-3190"
 
 
 def test_an_upload_of_pack_never_replaces(local):
     """The same size under a name of its content: it is there; anything else is refused."""
     files = Files()
-    assert packed.put(local, "hdfs:///e/a.tar.gz", files) == ("hdfs://nn/e/a.tar.gz", False)
-    assert packed.put(local, "hdfs:///e/a.tar.gz", files) == ("hdfs://nn/e/a.tar.gz", True)
+    assert environment.put(local, "hdfs:///e/a.tar.gz", files) == ("hdfs://nn/e/a.tar.gz", False)
+    assert environment.put(local, "hdfs:///e/a.tar.gz", files) == ("hdfs://nn/e/a.tar.gz", True)
     files.write("hdfs://nn/e/a.tar.gz", b"other", replace=True)
     with pytest.raises(RefusedError):
-        packed.put(local, "hdfs:///e/a.tar.gz", files)
+        environment.put(local, "hdfs:///e/a.tar.gz", files)
     with pytest.raises(ProviderError, match="does not read"):
-        packed.put(local, "http://h/a.tar.gz", files)
+        environment.put(local, "http://h/a.tar.gz", files)
 
 
 @pytest.mark.parametrize("public", [True, False])
@@ -288,5 +286,5 @@ def test_instances_without_docker_get_it(docker):
     assert len(before) == (docker is None)
     files.write(uri, b"y", mode=0o644, replace=True)
     assert brought() == before
-    launcher.heard("Resource changed on src filesystem")
+    launcher.note_diagnostics("Resource changed on src filesystem")
     assert (brought() != before) == (docker is None)

@@ -1,7 +1,7 @@
 """Worlds that the laws found with other seeds, each played out by hand."""
 
 from fake_yarn import FakeYarn
-from yarn_desk import GOOD, Master, spec_with
+from hand_driven_yarn import GOOD, HandDrivenMaster, spec_with
 
 from tarn.domain import Endpoint, Pending, Running
 from tarn.testing.fakes import FakeClock
@@ -12,11 +12,11 @@ A, B = "fleet-0001", "fleet-0002"
 def test_what_may_come_back_late_keeps_its_ports() -> None:
     """Its process listens on its node while YARN does not know of it, and its file says where."""
     yarn, clock, spec = FakeYarn(1), FakeClock(), spec_with(spread="none")
-    first = Master(yarn, clock, spec)
+    first = HandDrivenMaster(yarn, clock, spec)
     first.want(A)
     first.step()
     yarn.odds = {"recovered late": 1.0, "recovered later still": 1.0}
-    second = Master(yarn, clock, spec)
+    second = HandDrivenMaster(yarn, clock, spec)
     second.want(B)
     second.step()
     yarn.odds = {}
@@ -30,12 +30,12 @@ def test_what_may_come_back_late_keeps_its_ports() -> None:
 def test_one_that_did_not_come_back_frees_its_ports() -> None:
     """After three minutes nobody waits for it."""
     yarn, clock, spec = FakeYarn(1), FakeClock(), spec_with(spread="none")
-    first = Master(yarn, clock, spec)
+    first = HandDrivenMaster(yarn, clock, spec)
     first.want(A)
     first.step()
     yarn.kill_node("nm-1")
     yarn.revive()
-    second = Master(yarn, clock, spec)
+    second = HandDrivenMaster(yarn, clock, spec)
     second.step(200.0)
     second.want(B)
     second.step()
@@ -45,12 +45,12 @@ def test_one_that_did_not_come_back_frees_its_ports() -> None:
 def test_an_instance_alone_on_its_node_has_the_ports_of_the_spec() -> None:
     """With ``spread: node`` they are exact, whatever an ended one left behind."""
     yarn, clock = FakeYarn(1), FakeClock()
-    first = Master(yarn, clock)
+    first = HandDrivenMaster(yarn, clock)
     first.want(A)
     first.step()
     yarn.kill_node("nm-1")
     yarn.revive()
-    second = Master(yarn, clock)
+    second = HandDrivenMaster(yarn, clock)
     second.want(B)
     second.step()
     assert second.fact(B).endpoint == Endpoint("nm-1", 8000, 8001, 8002)
@@ -59,7 +59,7 @@ def test_an_instance_alone_on_its_node_has_the_ports_of_the_spec() -> None:
 def test_an_ask_that_yarn_calls_invalid_is_told_as_such() -> None:
     """It answers, and refuses every heartbeat; when it is mended, all goes on."""
     yarn, clock = FakeYarn(3, plain=True), FakeClock()
-    master = Master(yarn, clock)
+    master = HandDrivenMaster(yarn, clock)
     master.want(A)
     master.step()
     yarn.invalid = {2}
@@ -72,8 +72,8 @@ def test_an_ask_that_yarn_calls_invalid_is_told_as_such() -> None:
     master.steps(100)
     assert master.woken == woken
     words = (
-        "the ResourceManager refuses every request of this master: it rejects a request as "
-        "invalid. Mend YARN"
+        "the ResourceManager refuses every request of this master: it rejected a request as "
+        "invalid. Fix YARN"
     )
     assert master.fact(B) == Pending(B, GOOD, words)
     assert master.beating.mute() == words

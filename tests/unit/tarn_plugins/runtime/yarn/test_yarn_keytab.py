@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tarn.domain.keytab import keytab_keys
 from tarn.errors import LaunchError
+from tarn.plain.credentials import keytab_keys
 from tarn_plugins.runtime.yarn import keytab, tokens
 from tarn_plugins.runtime.yarn.keytab import Renewal
 
@@ -45,8 +45,8 @@ def test_a_master_gets_the_keys_of_its_principal_alone():
     [
         (b"not a keytab", "TARN-3761", "not a keytab"),
         (content("svc@R")[:-1], "TARN-3761", "cut off"),
-        (content("a@R", "b@R"), "TARN-3762", "has no key of svc@R; it has: a@R, b@R"),
-        (b"\x05\x02", "TARN-3762", "it has: none"),
+        (content("a@R", "b@R"), "TARN-3762", "has no key of svc@R; it has keys of: a@R, b@R"),
+        (b"\x05\x02", "TARN-3762", "it has keys of: none"),
         (content(*["svc@R"] * 2000), "TARN-3761", "KiB"),
     ],
 )
@@ -63,7 +63,7 @@ def test_one_that_cannot_be_read_is_told_apart():
     """Missing, or somebody else's."""
     missing = keytab.unreadable(PATH, FileNotFoundError(2, "No such file or directory"))
     denied = keytab.unreadable(PATH, PermissionError(13, "Permission denied"))
-    assert "is not there" in str(missing)
+    assert "does not exist" in str(missing)
     assert "Permission denied" in str(denied)
     assert missing.code == denied.code == "TARN-3761"
 
@@ -107,9 +107,12 @@ def test_why_kerberos_refused_is_told_in_words(kinds, words, code, said):
 def test_what_status_says_of_tokens_and_keytab(ends_at, at, helps):
     """Until when, and whether that matters; with a keytab that does not help, why."""
     renewal = Renewal("svc@R", "" if helps else "no KDC answers")
-    said = tokens.warning(ends_at, at, renewal)
+    issue = tokens.issue(ends_at, at, renewal)
+    assert issue is not None
+    said = issue.found
     assert tokens.day(ends_at) in said
-    assert said.startswith(tokens.RENEWED if helps else tokens.NO_LOGIN)
+    assert issue.code == (tokens.RENEWED if helps else tokens.NO_LOGIN)
+    assert issue.until == ends_at
     assert ("svc@R gets new ones" in said) == helps
     assert ("no new instance can start" in said) == (not helps)
     assert ("no KDC answers" in said) == (not helps)
@@ -118,7 +121,9 @@ def test_what_status_says_of_tokens_and_keytab(ends_at, at, helps):
 
 def test_without_tokens_there_is_nothing_to_say_but_of_a_key_that_does_not_help():
     """A file system that wants none; no news is good news."""
-    assert tokens.warning(None, 1.0, Renewal("svc@R")) == ""
-    assert "no KDC" in tokens.warning(None, 1.0, Renewal("svc@R", "no KDC answers"))
+    assert tokens.issue(None, 1.0, Renewal("svc@R")) is None
+    refused = tokens.issue(None, 1.0, Renewal("svc@R", "no KDC answers"))
+    assert refused is not None
+    assert (refused.code, refused.found) == (tokens.NO_LOGIN, "no KDC answers")
     assert not Renewal().works
     assert not attrs.evolve(Renewal("a@R"), trouble="x").works

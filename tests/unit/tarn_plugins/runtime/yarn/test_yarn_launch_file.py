@@ -12,8 +12,15 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from tarn.errors import LaunchError
-from tarn_plugins.runtime.yarn.launch.launch_file import encode, problem
-from tarn_plugins.runtime.yarn.launch.run_script import COMMAND, LAUNCH, RUN, SCRIPT, TMP
+from tarn_plugins.runtime.yarn.launch.launch_file import (
+    COMMAND,
+    LAUNCH,
+    RUN,
+    SCRIPT,
+    TMP,
+    encode,
+    problem,
+)
 
 SHELLS = {"dash": ("dash",), "bash": ("bash",), "bash as sh": ("bash", "--posix"),
           "busybox": ("busybox", "sh"), "sh": ("sh",)}  # fmt: skip

@@ -13,16 +13,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tarn.domain import Endpoint, Launch
-from tarn.domain.spec import InstanceSpec, ModelsSpec, ResourcesSpec, TritonSpec
+from tarn.domain.spec import CacheSpec, InstanceSpec, ModelsSpec, ResourcesSpec, TritonSpec
 from tarn.errors import LaunchError, ProviderError
 from tarn_plugins.runtime.yarn import Docker
-from tarn_plugins.runtime.yarn.launch.docker import environment
-from tarn_plugins.runtime.yarn.launch.docker_rules import problems
+from tarn_plugins.runtime.yarn.launch.docker import environment, problems
 from tarn_plugins.runtime.yarn.launch.instance import program
+from tarn_plugins.runtime.yarn.launch.launch_file import COMMAND, LAUNCH, RUN, SCRIPT
 from tarn_plugins.runtime.yarn.launch.launcher import StagedLauncher, address_of
-from tarn_plugins.runtime.yarn.launch.run_script import COMMAND, LAUNCH, RUN, SCRIPT
-from tarn_plugins.runtime.yarn.layout import Layout
 from tarn_plugins.runtime.yarn.messages import ContainerRecord, Launcher
+from tarn_plugins.runtime.yarn.staging import Layout
 
 ROOT = Layout("hdfs://nn/user/a/.tarn/demo")
 REPOSITORY = "hdfs://nn/models"
@@ -283,7 +282,7 @@ def test_a_repository_that_changed_is_listed_anew(files, said, again):
     one = launcher(files)
     before = one.prepare(RECORD, launch())
     files.write(f"{REPOSITORY}/echo/1/model.py", b"longer", replace=True, mode=0o600)
-    one.heard(said)
+    one.note_diagnostics(said)
     after = one.prepare(RECORD, launch())
     sizes = [{f.name: f.bytes for f in made.files} for made in (before, after)]
     assert sizes[0]["models/echo/1/model.py"] == 1
@@ -335,3 +334,13 @@ def test_the_script_is_a_program_of_its_own():
     """Made for any POSIX shell."""
     assert RUN.isascii()
     assert Path(SCRIPT).parent == Path(LAUNCH).parent
+
+
+@pytest.mark.parametrize("within", [None, Docker()])
+def test_a_response_cache_is_configured_and_its_folder_left_to_the_node(within):
+    """`tarn.triton.start` adds that of the node's wheel; an image has Triton's default."""
+    started = program(
+        launch(cache=CacheSpec(64)), RECORD, address="10.0.0.1", python="python3", within=within
+    )
+    assert "--cache-config=local,size=67108864" in started.argv
+    assert not any("cache-directory" in word for word in started.argv)

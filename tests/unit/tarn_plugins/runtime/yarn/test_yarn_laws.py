@@ -8,15 +8,15 @@ import random
 from collections import Counter
 
 from fake_yarn import FakeYarn, names
+from hand_driven_yarn import GOOD, HandDrivenMaster, spec_with
 from hypothesis import HealthCheck, settings
 from hypothesis import Phase as Phase_
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
-from yarn_desk import GOOD, Master, spec_with
 
 from tarn.domain import Ended, Pending, Running, RuntimeWish
 from tarn.testing.fakes import FakeClock
-from tarn_plugins.runtime.yarn.master.records import avoided_host, record_of
+from tarn_plugins.runtime.yarn.master.recovery import avoided_host, record_of
 from tarn_plugins.runtime.yarn.master.slots import Phase
 
 ODDS = {
@@ -53,8 +53,8 @@ class YarnMachine(RuleBasedStateMachine):
         self.yarn = FakeYarn(6, plain=self.plain, chance=random.Random(1))
         self.yarn.odds = dict(ODDS)
         self.spec = spec_with(spread=self.spread)
-        self.master = Master(self.yarn, self.clock, self.spec)
-        self.old: list[Master] = []
+        self.master = HandDrivenMaster(self.yarn, self.clock, self.spec)
+        self.old: list[HandDrivenMaster] = []
         self.want: set[str] = set()
         self.stop: set[str] = set()
         self.minted = 0
@@ -97,7 +97,7 @@ class YarnMachine(RuleBasedStateMachine):
                 self.want.discard(fact.instance_id)
                 self.stop.add(fact.instance_id)
 
-    def wish(self, master: Master | None = None) -> RuntimeWish:
+    def wish(self, master: HandDrivenMaster | None = None) -> RuntimeWish:
         master = master or self.master
         want = frozenset((i, GOOD) for i in self.want)
         return RuntimeWish(master.epoch, 1, want, frozenset(self.stop), (master.launch,))
@@ -149,7 +149,7 @@ class YarnMachine(RuleBasedStateMachine):
         known |= {r.node for r in map(record_of, names(self.yarn.files)) if r is not None}
         known |= {host for name in names(self.yarn.files) if (host := avoided_host(name))}
         self.yarn.avoided &= known
-        self.master = Master(self.yarn, self.clock, self.spec)
+        self.master = HandDrivenMaster(self.yarn, self.clock, self.spec)
         running = {fact.instance_id for fact in self.master.recovered.running}
         self.want &= running
         self.stop |= running - self.want

@@ -5,13 +5,13 @@ import itertools
 import attrs
 import pytest
 from fake_yarn import CRASH, STAGING, FakeYarn, names
-from yarn_desk import GOOD, Master, spec_with
+from hand_driven_yarn import GOOD, HandDrivenMaster, spec_with
 
 from tarn.domain import Ended, Endpoint, Pending, Running, RuntimeWish
 from tarn.domain.spec import ClusterSpec, ModelsSpec, ResourcesSpec, TritonSpec
 from tarn.errors import Superseded
 from tarn.testing.fakes import FakeClock
-from tarn_plugins.runtime.yarn.master.waiting import LaunchDeadline
+from tarn_plugins.runtime.yarn.master.asks import LaunchDeadline
 from tarn_plugins.runtime.yarn.messages import AllocatedContainer, Completed, Shape
 
 A, B, C, D = (f"fleet-000{i}" for i in range(1, 5))
@@ -29,7 +29,7 @@ def yarn():
 
 @pytest.fixture
 def master(yarn, clock):
-    return Master(yarn, clock)
+    return HandDrivenMaster(yarn, clock)
 
 
 def with_gpus(master, count):
@@ -163,7 +163,7 @@ def test_a_stop_is_posted_only_after_a_heartbeat_that_knew_of_it(master, yarn):
     """A master that was superseded meanwhile stops nothing."""
     master.want(A)
     master.step()
-    successor = Master(yarn, master.clock)
+    successor = HandDrivenMaster(yarn, master.clock)
     master.want(stop=(A,))
     assert not master.pool.jobs
     master.step()
@@ -324,7 +324,7 @@ def test_the_launch_file_of_an_ended_instance_is_removed(master, yarn):
 def test_several_on_a_node_get_ports_of_their_own(yarn, clock):
     """Three further on for each, and free ones again when one has ended."""
     yarn.nodes = {"nm-1": yarn.nodes["nm-1"]}
-    master = Master(yarn, clock, spec_with(spread="none"))
+    master = HandDrivenMaster(yarn, clock, spec_with(spread="none"))
     master.want(A, B, C)
     master.step()
     assert {f.endpoint.http_port for f in master.facts()} == {8000, 8003, 8006}
@@ -338,7 +338,7 @@ def test_several_on_a_node_get_ports_of_their_own(yarn, clock):
 def test_exact_ports_of_the_spec_are_used(yarn, clock):
     """One instance a node: what is written is what it listens on."""
     spec = ClusterSpec("fleet", ModelsSpec("/m"), triton=TritonSpec(http_port=9000, grpc_port=0))
-    master = Master(yarn, clock, spec)
+    master = HandDrivenMaster(yarn, clock, spec)
     master.want(A)
     master.step()
     endpoint = master.fact(A).endpoint
@@ -350,7 +350,7 @@ def test_a_node_that_fails_again_and_again_is_avoided(yarn, clock):
     """And welcomed again when nothing else is left, or after a while."""
     yarn.nodes["nm-1"].breaks = True
     yarn.nodes["nm-2"].label = yarn.nodes["nm-3"].label = "away"
-    master = Master(yarn, clock)
+    master = HandDrivenMaster(yarn, clock)
     for number in range(1, 4):
         master.want(f"fleet-{number:04d}")
         master.steps(3)
@@ -368,13 +368,13 @@ def test_the_next_master_goes_on_avoiding_and_then_welcomes(yarn, clock):
     """YARN keeps its list over attempts, so somebody must know what to take from it."""
     yarn.nodes["nm-1"].breaks = True
     yarn.nodes["nm-2"].label = yarn.nodes["nm-3"].label = "away"
-    master = Master(yarn, clock)
+    master = HandDrivenMaster(yarn, clock)
     for number in range(1, 4):
         master.want(f"fleet-{number:04d}")
         master.steps(3)
     master.want()
     master.steps(3)
-    heir = Master(yarn, clock)
+    heir = HandDrivenMaster(yarn, clock)
     yarn.nodes["nm-2"].label = ""
     yarn.nodes["nm-1"].breaks = False
     heir.want(D)
@@ -390,7 +390,7 @@ def test_at_most_half_of_the_nodes_are_avoided(yarn, clock):
     """When every node fails, the nodes are not to blame."""
     for node in yarn.nodes.values():
         node.breaks = True
-    master = Master(yarn, clock)
+    master = HandDrivenMaster(yarn, clock)
     for number in range(1, 30):
         master.want(f"fleet-{number:04d}")
         master.steps(3)
@@ -400,7 +400,7 @@ def test_at_most_half_of_the_nodes_are_avoided(yarn, clock):
 def test_plain_mode_avoids_the_hosts_that_hold_an_instance(clock):
     """And refuses a second grant on one."""
     yarn = FakeYarn(3, plain=True)
-    master = Master(yarn, clock)
+    master = HandDrivenMaster(yarn, clock)
     master.want(A)
     master.step()
     master.want(A, B, C, D)
@@ -418,12 +418,12 @@ def test_plain_mode_avoids_the_hosts_that_hold_an_instance(clock):
 def test_a_new_master_welcomes_what_earlier_ones_avoided(clock):
     """YARN keeps an application's list over attempts, and would never grant there again."""
     yarn = FakeYarn(3, plain=True)
-    master = Master(yarn, clock)
+    master = HandDrivenMaster(yarn, clock)
     master.want(A, B, C)
     master.steps(10)
     assert len(yarn.avoided) == 3
     yarn.end(yarn.running()[A])
-    master = Master(yarn, clock)
+    master = HandDrivenMaster(yarn, clock)
     master.want(B, C, D)
     master.steps(5)
     assert yarn.running().keys() == {B, C, D}
@@ -459,7 +459,7 @@ def test_a_new_master_adopts_by_the_records(master, yarn, clock):
     master.want(A, B)
     master.step()
     before = {f.instance_id: f for f in master.facts()}
-    successor = Master(yarn, clock)
+    successor = HandDrivenMaster(yarn, clock)
     assert {f.instance_id: attrs.evolve(f, adopted=False) for f in successor.facts()} == before
     assert all(f.adopted for f in successor.facts())
 
@@ -469,7 +469,7 @@ def test_a_late_node_manager_brings_its_container_back(master, yarn, clock):
     master.want(A)
     master.step()
     yarn.odds = {"recovered late": 1.0, "recovered later still": 1.0, "grant later": 1.0}
-    successor = Master(yarn, clock)
+    successor = HandDrivenMaster(yarn, clock)
     assert successor.facts() == ()
     successor.want(A)
     successor.step()
@@ -488,7 +488,7 @@ def test_stale_launch_files_are_removed_after_a_while(master, yarn, clock):
     master.want(A)
     master.step()
     yarn.containers.clear()
-    successor = Master(yarn, clock)
+    successor = HandDrivenMaster(yarn, clock)
     successor.step()
     assert len(names(yarn.files)) == 1
     successor.steps(4, 60.0)
@@ -544,7 +544,7 @@ def test_a_container_that_comes_back_too_late_is_surplus(master, yarn, clock):
     master.step()
     old = yarn.running()[A]
     yarn.odds = {"recovered late": 1.0, "recovered later still": 1.0}
-    successor = Master(yarn, clock)
+    successor = HandDrivenMaster(yarn, clock)
     yarn.containers[old].record = attrs.evolve(yarn.containers[old].record, instance_id="old")
     successor.want(A)
     successor.step()

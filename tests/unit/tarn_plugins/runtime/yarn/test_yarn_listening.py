@@ -9,8 +9,8 @@ import pytest
 from tarn.domain import Endpoint
 from tarn.domain.spec import TritonSpec
 from tarn.testing.fake_triton import FakeTriton
-from tarn_plugins.runtime.yarn.master import listening as module
-from tarn_plugins.runtime.yarn.master.listening import candidates, listening, server_id
+from tarn_plugins.runtime.yarn.master import recovery as module
+from tarn_plugins.runtime.yarn.master.recovery import candidates, listening, server_id
 from tarn_plugins.runtime.yarn.messages import AllocatedContainer
 
 ONE = AllocatedContainer("container_1", 7, "127.0.0.1", 1, "x:1")

@@ -11,7 +11,7 @@ import pytest
 from tarn.errors import NotFoundError, ProviderError
 from tarn_plugins.runtime.yarn.client.logs import ApplicationLogs, LogCache
 from tarn_plugins.runtime.yarn.client.reports import ApplicationReport
-from tarn_plugins.runtime.yarn.master.node_log import NodeLogs
+from tarn_plugins.runtime.yarn.hadoop.web import NodeLogs, PageMissingError
 from tarn_plugins.runtime.yarn.master.slots import InstanceSlot, InstanceSlots
 from tarn_plugins.runtime.yarn.messages import AllocatedContainer
 
@@ -30,19 +30,20 @@ class Node:
         self.files = {name.replace("__", "."): data for name, data in files.items()}
         self.asked: list[str] = []
         self.refuses = ""
+        self.kind = ProviderError
         self.collected: list[str] = []
         """Names that it lists and shows no more."""
 
     def get(self, url: str) -> bytes:
         self.asked.append(url.rpartition("/logs")[2])
         if self.refuses:
-            raise ProviderError("yarn", self.refuses, where=url)
+            raise self.kind("yarn", self.refuses, where=url)
         parts = urlsplit(url)
         name = parts.path.rpartition("/logs")[2].lstrip("/")
         if not name:
             return self._listing()
         if name not in self.files:
-            raise ProviderError("yarn", "answers 404", where=url)
+            raise PageMissingError("yarn", "answers 404", where=url)
         data = self.files[name]
         size = int(parse_qs(parts.query).get("size", ["0"])[0])
         shown = data[max(0, len(data) + size) :] if size < 0 else data
@@ -97,7 +98,7 @@ def test_what_was_moved_aside_is_part_of_the_log() -> None:
 
 def test_a_node_that_has_no_log_or_shows_none_is_told_apart() -> None:
     """404 is no log; everything else has a code, and what helps."""
-    with pytest.raises(NotFoundError, match="container_1 on nm1"):
+    with pytest.raises(NotFoundError, match="nm1 has no log of the container container_1"):
         tail(Node(), 5)
     node = Node()
     node.refuses = "refuses the Kerberos ticket"
@@ -126,10 +127,10 @@ class Collected(ApplicationLogs):
         self.there = there
         self.read: list[str] = []
 
-    def _collected(self) -> dict[str, tuple[str, ...]]:
+    def _aggregated(self) -> dict[str, tuple[str, ...]]:
         return {id_: tuple(files) for id_, files in self.there.items()}
 
-    def _from_collected(self, container_id: str, names: re.Pattern[str]) -> list[bytes]:
+    def _from_aggregated(self, container_id: str, names: re.Pattern[str]) -> list[bytes]:
         self.read.append(container_id)
         found = self.there.get(container_id, {})
         return [found[name] for name in sorted(found, reverse=True) if names.fullmatch(name)]
@@ -184,7 +185,7 @@ def test_a_node_that_refuses_is_told_where_nothing_was_collected(tmp_path, monke
     hadoop, node = Hadoop(Node()), Node()
     hadoop.web = node
     hadoop.report = lambda id_: ApplicationReport(id_, "RUNNING")  # type: ignore[attr-defined]
-    monkeypatch.setattr(ApplicationLogs, "_collected", lambda _self: {})
+    monkeypatch.setattr(ApplicationLogs, "_aggregated", lambda _self: {})
     into = tmp_path / "log"
     parts = {
         "application_id": "application_1",
@@ -194,9 +195,9 @@ def test_a_node_that_refuses_is_told_where_nothing_was_collected(tmp_path, monke
         "into": str(into),
     }
     assert LogCache(lambda: hadoop).write(**parts) is False  # type: ignore[arg-type, return-value]
-    node.refuses = "answers 404"
+    node.refuses, node.kind = "answers 404", PageMissingError
     assert LogCache(lambda: hadoop).write(**parts) is False  # type: ignore[arg-type, return-value]
-    node.refuses = "answers 500"
+    node.refuses, node.kind = "answers 500", ProviderError
     with pytest.raises(ProviderError, match="does not show the log: answers 500") as caught:
         LogCache(lambda: hadoop).write(**parts)  # type: ignore[arg-type, return-value]
     assert caught.value.code == "TARN-3811"

@@ -9,12 +9,23 @@ from tarn.domain import Endpoint
 from tarn.domain.spec import PlacementSpec, TritonSpec
 from tarn.errors import LaunchError
 from tarn.testing.context import cluster_spec, launch_of
-from tarn_plugins.runtime.yarn.master import waiting
-from tarn_plugins.runtime.yarn.master.bad_nodes import BadNodes
+from tarn_plugins.runtime.yarn.master.asks import (
+    Outlook,
+    endpoint_on,
+    number_of,
+    shape_of,
+    too_large,
+    waits_for,
+)
 from tarn_plugins.runtime.yarn.master.exits import explain, not_started
-from tarn_plugins.runtime.yarn.master.records import file_name, read_names, record_of
-from tarn_plugins.runtime.yarn.master.recovery import RecoveredRecords, recover
-from tarn_plugins.runtime.yarn.master.shapes import endpoint_on, number_of, shape_of, too_large
+from tarn_plugins.runtime.yarn.master.recovery import (
+    RecoveredRecords,
+    file_name,
+    read_names,
+    record_of,
+    recover,
+)
+from tarn_plugins.runtime.yarn.master.slots import BadNodes
 from tarn_plugins.runtime.yarn.messages import AllocatedContainer, Completed, ContainerRecord, Shape
 
 PORTS = st.integers(0, 65_535)
@@ -271,33 +282,33 @@ def test_a_maximum_that_was_not_told_forbids_nothing():
 def test_words_for_waiting():
     """Queue, label, nodes: only what is known."""
     shape = Shape(4096, 2, (), "GPU", "nvidia", "all")
-    some = waiting.Outlook(3, heard=True, holding=1, free_mib=10_000)
-    assert waiting.waits_for(shape, waiting.Outlook(), 99.0, "") == ""
+    some = Outlook(3, heard=True, holding=1, free_mib=10_000)
+    assert waits_for(shape, Outlook(), 99.0, "") == ""
     here = attrs.evolve(shape, node_label="")
-    assert waiting.waits_for(here, attrs.evolve(some, free_mib=700), 9.0, "") == (
+    assert waits_for(here, attrs.evolve(some, free_mib=700), 9.0, "") == (
         "YARN reports 512 MiB left in the queue for this cluster, and an instance needs 4096 "
         "MiB (1 of 3 nodes holds an instance)"
     )
-    assert waiting.waits_for(shape, some, 9.0, "") == (
+    assert waits_for(shape, some, 9.0, "") == (
         "no node labelled 'GPU' without tag 'nvidia' has 4096 MiB and 2 vcores free "
         "(1 of 3 nodes holds an instance)"
     )
     crowd = attrs.evolve(shape, scope="none", node_label="")
-    assert waiting.waits_for(crowd, attrs.evolve(some, avoided=1), 9.0, "") == (
+    assert waits_for(crowd, attrs.evolve(some, avoided=1), 9.0, "") == (
         "no node has 4096 MiB and 2 vcores free (3 nodes; 1 avoided after failures)"
     )
-    assert "no NodeManager" in waiting.waits_for(shape, attrs.evolve(some, nodes=0), 9.0, "")
+    assert "no NodeManager" in waits_for(shape, attrs.evolve(some, nodes=0), 9.0, "")
 
 
 def test_a_queue_is_to_blame_only_where_a_node_is_permitted():
     """CapacityScheduler tells next to no headroom once a node was lost, though 5 GiB are free."""
     shape = Shape(768, 1, (), "", "nvidia", "all")
-    lost = waiting.Outlook(1, heard=True, holding=1, free_mib=128)
-    assert waiting.waits_for(shape, lost, 9.0, "") == (
+    lost = Outlook(1, heard=True, holding=1, free_mib=128)
+    assert waits_for(shape, lost, 9.0, "") == (
         "no node without tag 'nvidia' is free (1 of 1 node holds an instance)"
     )
     more = attrs.evolve(lost, nodes=2)
-    assert waiting.waits_for(shape, more, 9.0, "") == (
+    assert waits_for(shape, more, 9.0, "") == (
         "YARN reports less than 256 MiB left in the queue for this cluster, and an instance "
         "needs 768 MiB (1 of 2 nodes holds an instance)"
     )
@@ -306,8 +317,8 @@ def test_a_queue_is_to_blame_only_where_a_node_is_permitted():
 def test_headroom_is_not_told_of_a_labelled_partition():
     """YARN tells that of the partition in which the master runs."""
     shape = Shape(768, 1, (), "gpu", "nvidia", "none")
-    told = waiting.Outlook(2, heard=True, free_mib=0)
-    assert waiting.waits_for(shape, told, 9.0, "") == (
+    told = Outlook(2, heard=True, free_mib=0)
+    assert waits_for(shape, told, 9.0, "") == (
         "no node labelled 'gpu' has 768 MiB and 1 vcore free (2 nodes)"
     )
 

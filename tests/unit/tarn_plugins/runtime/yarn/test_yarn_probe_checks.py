@@ -10,10 +10,8 @@ from tarn.domain.spec import ResourcesSpec
 from tarn.interfaces import CheckResult, Finding
 from tarn.testing.context import cluster_spec
 from tarn_plugins.runtime.yarn import Docker, YarnSettings
-from tarn_plugins.runtime.yarn.probe.driver import ProbeResult
-from tarn_plugins.runtime.yarn.probe.facts import Facts
-from tarn_plugins.runtime.yarn.probe.offer import checks, probes
-from tarn_plugins.runtime.yarn.probe.subjects import subjects
+from tarn_plugins.runtime.yarn.probe.messages import Facts, ProbeResult
+from tarn_plugins.runtime.yarn.probe.offer import container_checks, probes, subjects
 
 GOOD = {
     "begin": "1", "end": "1", "kernel": "Linux 5", "machine": "x86_64", "glibc": "glibc 2.28",
@@ -52,7 +50,7 @@ def look(name, came, of=None) -> CheckResult:
     """Return what the check *name* says."""
     found = {
         check.name.partition(" (")[0].removeprefix("node "): check
-        for check in checks(of or subject(gpus=came.gpus), lambda: came, 60.0)
+        for check in container_checks(of or subject(gpus=came.gpus), lambda: came, 60.0)
     }
     return found[name].look()
 
@@ -65,7 +63,7 @@ def only(looked: CheckResult) -> Finding:
 def test_a_good_node_has_no_findings():
     """And every check says what it saw."""
     came = outcome(1, tarn_version="unknown")
-    looked = [check.look() for check in checks(subject(gpus=1), lambda: came, 60.0)]
+    looked = [check.look() for check in container_checks(subject(gpus=1), lambda: came, 60.0)]
     assert [each.findings for each in looked] == [()] * 10
     assert all(each.known and each.seen for each in looked)
 
@@ -194,7 +192,7 @@ def test_without_a_container_one_check_says_why():
     """The others point to it."""
     failure = Finding("TARN-3180", "queue", "no room", "wait")
     came = ProbeResult(failure=failure)
-    for check in checks(subject(gpus=1), lambda: came, 60.0):
+    for check in container_checks(subject(gpus=1), lambda: came, 60.0):
         looked = check.look()
         if check.name.startswith("node container"):
             assert looked.findings == (failure,)
@@ -280,7 +278,7 @@ def on_yarn(**options):
 def test_no_fact_breaks_a_check(facts, gpus, key):
     """Whatever a node says, each check has words for it, and a fix for what is wrong."""
     one = subject(key, Docker() if key == IMAGE else None, gpus)
-    for check in checks(one, lambda: outcome(gpus, **facts), 60.0):
+    for check in container_checks(one, lambda: outcome(gpus, **facts), 60.0):
         looked = check.look()
         assert looked.seen or looked.findings
         assert all(each.found and each.next_step and each.where for each in looked.findings)

@@ -8,7 +8,6 @@ import pytest
 
 from tarn.clock import SystemClock
 from tarn.errors import LaunchError, ProviderError, TimedOutError, UnreachableError
-from tarn_plugins.runtime.yarn.client.overview import Queue, YarnNode, YarnOverview
 from tarn_plugins.runtime.yarn.probe.driver import Patience, ProbeRound
 from tarn_plugins.runtime.yarn.probe.messages import (
     ProbeProgress,
@@ -16,6 +15,7 @@ from tarn_plugins.runtime.yarn.probe.messages import (
     ProbeStarted,
     WaitContext,
 )
+from tarn_plugins.runtime.yarn.survey import Queue, YarnNode, YarnOverview
 
 QUICK = Patience(grant_s=0.4, look_s=0.1, run_s=0.5, poll_s=0.02)
 FULL = YarnNode(
@@ -145,7 +145,7 @@ def test_without_its_gpus_the_rest_is_seen():
 
 def test_more_gpus_than_any_container_may_have_keep_nothing_else_from_being_seen():
     """YARN calls such an ask invalid at once; the rest is asked for without them."""
-    yarn = Yarn({"-1": [ProviderError("yarn", "rejects a request as invalid")], "-2": [ENDED]})
+    yarn = Yarn({"-1": [ProviderError("yarn", "rejected a request as invalid")], "-2": [ENDED]})
     outcome = round_of(yarn, order(gpus=9)).outcome("")
     assert [each.gpus for each in yarn.begun] == [9, 0]
     assert yarn.ended == ["-1", "-2"]

@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tarn_plugins.runtime.yarn.probe.facts import parse
+from tarn_plugins.runtime.yarn.probe.messages import parse
 
 names = st.text("abz_09", max_size=6).map("x".__add__)
 values = st.text('aZ09=/"$`\\é模.:-', max_size=20)

@@ -14,7 +14,7 @@ import pytest
 from short_folder import short_folder
 
 from tarn_plugins.runtime.yarn.probe.driver import call
-from tarn_plugins.runtime.yarn.probe.facts import Facts, parse
+from tarn_plugins.runtime.yarn.probe.messages import Facts, parse
 from tarn_plugins.runtime.yarn.probe.script import COMMAND, EXIT_CODE, ProbeInputs, environment
 
 NOTHING = ProbeInputs()

@@ -1,13 +1,14 @@
 """What a master makes of the keytab that it was brought."""
 
+import json
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from cattrs.preconf.json import make_converter
 
 from tarn.errors import LaunchError
+from tarn.plain.structure import to_record
 from tarn_plugins.runtime.yarn import keytab
 from tarn_plugins.runtime.yarn.keytab import Renewal
 from tarn_plugins.runtime.yarn.master import application as module
@@ -18,13 +19,13 @@ from tarn_plugins.runtime.yarn.messages import Submitted
 def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A master's directory, with no Java behind it."""
     told = Submitted("hdfs://nn/tarn/a", "python3", principal="svc@R")
-    (tmp_path / "yarn.json").write_text(make_converter().dumps(told))
+    (tmp_path / "yarn.json").write_text(json.dumps(to_record(told)))
     (tmp_path / keytab.NAME).write_bytes(b"\x05\x02")
     users = SimpleNamespace(setConfiguration=lambda _conf: None)
     monkeypatch.setattr(module, "load", lambda _name: users)
     monkeypatch.setattr(module, "_conf", lambda: None)
-    monkeypatch.setattr(module, "KDC_PATIENCE_S", 0.2)
-    monkeypatch.setattr(module, "_LOOK_AGAIN_S", 0.01)
+    monkeypatch.setattr(module, "KDC_WAIT_S", 0.2)
+    monkeypatch.setattr(module, "_KDC_RETRY_S", 0.01)
     return tmp_path
 
 

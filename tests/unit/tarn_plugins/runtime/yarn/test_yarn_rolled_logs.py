@@ -11,8 +11,15 @@ import psutil
 import pytest
 from house import until
 
-from tarn_plugins.runtime.yarn.launch.launch_file import LogFiles, encode
-from tarn_plugins.runtime.yarn.launch.run_script import LAUNCH, LOOK_EVERY_S, MARK, RUN, SCRIPT
+from tarn_plugins.runtime.yarn.launch.launch_file import (
+    LAUNCH,
+    LOOK_EVERY_S,
+    MARK,
+    RUN,
+    SCRIPT,
+    LogFiles,
+    encode,
+)
 
 SHELLS = {"dash": ("dash",), "bash": ("bash",), "busybox": ("busybox", "sh")}
 SOON = RUN.replace(b"sleep %d;" % LOOK_EVERY_S, b"sleep 0.1;")

@@ -15,7 +15,6 @@ from tarn.testing.context import cluster_spec, launch_of, master_context
 from tarn.testing.wait import until, within
 from tarn_plugins.runtime.yarn import YarnSettings
 from tarn_plugins.runtime.yarn.keytab import Renewal
-from tarn_plugins.runtime.yarn.layout import Layout
 from tarn_plugins.runtime.yarn.master import runtime as module
 from tarn_plugins.runtime.yarn.master.ledger import Ledger
 from tarn_plugins.runtime.yarn.master.node_pool import ContainerOps, NodePool
@@ -23,6 +22,7 @@ from tarn_plugins.runtime.yarn.master.runtime import YarnRuntime
 from tarn_plugins.runtime.yarn.master.slots import Stop
 from tarn_plugins.runtime.yarn.master.state import HadoopStateStore
 from tarn_plugins.runtime.yarn.messages import AllocatedContainer, Submitted
+from tarn_plugins.runtime.yarn.staging import Layout
 from tarn_plugins.runtime.yarn.tokens import TOKENS_ENDED
 
 A, B = "fleet-0001", "fleet-0002"
@@ -124,14 +124,14 @@ def test_a_start_is_told_while_the_rm_is_away(make, yarn):
     runtime = make()
     runtime.start("http://h:1")
     started = threading.Event()
-    real = runtime._pool._hands.nodes.start
+    real = runtime._pool._ops.nodes.start
 
     def slow(grant, launch):
         yarn.answering.clear()
         started.set()
         real(grant, launch)
 
-    runtime._pool._hands.nodes.start = slow
+    runtime._pool._ops.nodes.start = slow
     runtime.apply(wish(A))
     assert started.wait(5.0)
     running(runtime, A)
@@ -299,11 +299,12 @@ def test_warnings_name_their_codes(make):
         SUBMITTED, placement="plain", placement_reason="its handler is off", tokens_end_at=4e9
     )
     plain, tokens = make(submitted=submitted).warnings()
-    assert plain.startswith("TARN-1015 ")
-    assert "its handler is off" in plain
-    assert tokens.startswith("TARN-1016 the delegation tokens end at 2096-10-02 07:06 UTC")
+    assert plain.code == "TARN-1015"
+    assert "its handler is off" in plain.found
+    assert tokens.code == "TARN-1016"
+    assert tokens.found.startswith("the delegation tokens end at 2096-10-02 07:06 UTC")
     (past,) = make(submitted=attrs.evolve(SUBMITTED, tokens_end_at=1e9)).warnings()
-    assert "ended at 2001-09-09" in past
+    assert "ended at 2001-09-09" in past.found
 
 
 def test_with_a_keytab_the_end_of_the_first_tokens_ends_nothing(make, yarn):
@@ -314,9 +315,9 @@ def test_with_a_keytab_the_end_of_the_first_tokens_ends_nothing(make, yarn):
     runtime.apply(wish(A))
     until(lambda: isinstance(fact(runtime, A), Running), 5, "it runs")
     (said,) = runtime.warnings()
-    assert said.startswith("TARN-3760 ")
-    assert "2001-09-09" in said
-    assert "keytab of svc@R" in said
+    assert said.code == "TARN-3760"
+    assert "2001-09-09" in said.found
+    assert "keytab of svc@R" in said.found
 
 
 def test_a_broken_launch_is_told_and_its_container_is_over(make, yarn):

@@ -10,7 +10,7 @@ from tarn.domain.spec import InstanceSpec, ModelsSpec, ResourcesSpec, TritonSpec
 from tarn.testing.context import cluster_spec
 from tarn.triton.lint import Stubs
 from tarn_plugins.runtime.yarn import Docker
-from tarn_plugins.runtime.yarn.launch import python_models, repository
+from tarn_plugins.runtime.yarn.launch import repository, shared_memory
 from tarn_plugins.runtime.yarn.launch.shared_memory import findings, need, region_mib
 
 OLD, NEW = "nvcr.io/nvidia/tritonserver:23.08-py3", "nvcr.io/nvidia/tritonserver:23.09-py3"
@@ -126,10 +126,10 @@ def test_python_models_are_found_on_a_file_system_and_on_this_machine(tmp_path):
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text(text)
     entries = repository.look(files, "hdfs://nn/m")
-    found = python_models.listed(entries, files.read)
+    found = shared_memory.stubs_in(entries, files.read)
     assert found == (Stubs("a", 3, 0), Stubs("c", 0, 1), Stubs("e", 4, 1))
-    assert python_models.at(tmp_path) == found
-    assert python_models.at(tmp_path / "nowhere") == ()
+    assert shared_memory.stubs_at(tmp_path) == found
+    assert shared_memory.stubs_at(tmp_path / "nowhere") == ()
 
 
 def test_a_repository_with_very_many_models_is_not_read():
@@ -138,4 +138,4 @@ def test_a_repository_with_very_many_models_is_not_read():
     for at in range(201):
         files.write(f"hdfs://nn/m/m{at}/config.pbtxt", b'backend: "python"')
     entries = repository.look(files, "hdfs://nn/m")
-    assert python_models.listed(entries, None) == ()
+    assert shared_memory.stubs_in(entries, None) == ()

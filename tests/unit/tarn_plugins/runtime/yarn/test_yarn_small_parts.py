@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from tarn import errors
 from tarn.domain import Epoch
 from tarn.interfaces import ClusterRef
-from tarn_plugins.runtime.yarn.client.failures import pack, unpack
-from tarn_plugins.runtime.yarn.client.ref import forget, keep, read_ref
-from tarn_plugins.runtime.yarn.log_text import contents
+from tarn_plugins.runtime.yarn.client.deployer import forget, keep, read_ref
+from tarn_plugins.runtime.yarn.client.hadoop_child import pack, unpack
+from tarn_plugins.runtime.yarn.hadoop.web import log_contents
 
 PARTS = {"code": "TARN-3130", "where": "here", "right": "that", "next_step": "do"}
 ERRORS = [
@@ -47,14 +47,14 @@ def test_logs_come_back_byte_for_byte(files: list[tuple[str, bytes]]) -> None:
         b"End of LogType:%s\n%s\n\n" % (name.encode(), len(data), data, name.encode(), b"*" * 9)
         for name, data in files
     )
-    assert list(contents(printed)) == files
+    assert list(log_contents(printed)) == files
 
 
 def test_a_log_may_hold_the_marks_of_a_log() -> None:
     """The length counts, not the marks."""
     inner = b"LogType:x\nLogLength:1\nLogContents:\na\nEnd of LogType:x\n"
     printed = b"LogType:y\nLogLength:%d\nLogContents:\n%s\nEnd of LogType:y\n" % (len(inner), inner)
-    assert list(contents(printed)) == [("y", inner)]
+    assert list(log_contents(printed)) == [("y", inner)]
 
 
 def test_what_is_kept_is_private_and_comes_back(tmp_path: Path) -> None:

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tarn.errors import RefusedError
-from tarn_plugins.runtime.yarn.layout import Layout
-from tarn_plugins.runtime.yarn.staging import YOUNG_S, Staging
+from tarn_plugins.runtime.yarn.staging import YOUNG_S, Layout, Staging
 
 LAYOUT = Layout("hdfs://n/tarn/llama")
 NOW = 1_000_000.0

@@ -9,14 +9,15 @@ import pytest
 from files_in_memory import FilesInMemory
 
 from tarn.errors import LaunchError, ProviderError
-from tarn_plugins.runtime.yarn.child import questions as module
-from tarn_plugins.runtime.yarn.child.questions import Questions
+from tarn_plugins.runtime.yarn.child.serving import Questions
+from tarn_plugins.runtime.yarn.client import submission as module
+from tarn_plugins.runtime.yarn.client.cluster import Hadoop
 from tarn_plugins.runtime.yarn.client.reports import ApplicationReport
 from tarn_plugins.runtime.yarn.hadoop import web
 
 ID = "application_1_0001"
 STAGING = "hdfs://nn/tarn"
-ORDER = {
+PARTS = {
     "name": "llama",
     "queue": "q",
     "priority": 0,
@@ -24,6 +25,10 @@ ORDER = {
     "vcores": 1,
     "max_attempts": 2,
     "node_label": "",
+    "python": "python3",
+    "argv": ["m"],
+    "environ": {},
+    "file_systems": [],
 }
 
 
@@ -58,6 +63,8 @@ class FakeHadoop:
         assert why
         self.killed.append(application_id)
 
+    end = Hadoop.end
+
     def refused(self, application_id: str, error: Exception) -> LaunchError:
         return LaunchError("yarn", f"refused: {error}", where=application_id)
 
@@ -90,15 +97,14 @@ def asking(hadoop: FakeHadoop) -> Questions:
 )
 def test_a_loopback_address_proves_nothing(proxies: list[str], *, proves: bool) -> None:
     """Every process of the master's own node would be believed."""
-    questions = asking(FakeHadoop(*proxies))
-    assert questions._submitted(questions._staging("a"), "python3", None).proxy_proves is proves
+    wanted = module.MasterRequest(**PARTS, files={})
+    submitted = module._submitted(FakeHadoop(*proxies), wanted, (STAGING,), None)
+    assert submitted.proxy_proves is proves
 
 
 def submit(hadoop: FakeHadoop, **files: bytes) -> Any:
     brought = {name.replace("_dot_", "."): b64encode(data).decode() for name, data in files.items()}
-    return asking(hadoop).submit(
-        order=ORDER, python="python3", argv=["m"], environ={}, files=brought, file_systems=[]
-    )
+    return asking(hadoop).submit(**PARTS, files=brought)
 
 
 @pytest.mark.parametrize("deaf", [False, True])
@@ -111,7 +117,7 @@ def test_a_submission_that_failed_is_killed_and_leaves_no_files(
     def lost(*_: Any, **__: Any) -> None:
         raise JavaError("connection reset")
 
-    monkeypatch.setattr(module.submission, "submit", lost)
+    monkeypatch.setattr(module, "_submit", lost)
     with pytest.raises(LaunchError, match="refused: connection reset"):
         submit(hadoop)
     assert hadoop.killed == ([] if deaf else [ID])
@@ -131,7 +137,7 @@ def test_the_first_error_counts_where_the_files_cannot_be_removed(
         hadoop.files.before = gone
         raise JavaError("connection reset")
 
-    monkeypatch.setattr(module.submission, "submit", lost)
+    monkeypatch.setattr(module, "_submit", lost)
     with pytest.raises(LaunchError, match="refused: connection reset"):
         submit(hadoop)
 
@@ -150,7 +156,7 @@ def test_a_keytab_travels_in_the_credentials_alone(
 
     monkeypatch.setattr(module.credentials, "collect", collect)
     monkeypatch.setattr(module.credentials, "ends_at", lambda _: 4e9)
-    monkeypatch.setattr(module.submission, "submit", lambda *_: None)
+    monkeypatch.setattr(module, "_submit", lambda *_: None)
     notes = submit(hadoop, api_token=b"a-long-token", tls_dot_pem=b"the-tls-key")["notes"]
     assert carried["kerberos.keytab"] == b"the-key"
     assert carried["tls.pem"] == b"the-tls-key"

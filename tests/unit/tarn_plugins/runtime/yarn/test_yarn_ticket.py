@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tarn_plugins.runtime.yarn import ticket
-from tarn_plugins.runtime.yarn.ticket import Ticket
+from tarn_plugins.runtime.yarn.hadoop import login
+from tarn_plugins.runtime.yarn.hadoop.login import Ticket
 
 
 def data(text: str) -> bytes:
@@ -45,13 +45,13 @@ def test_the_ticket_that_lasts_longest_is_told(first, second, version):
         one("anna@R", "krb5_ccache_conf_data/x@X-CACHECONF:", 0, version),
         one("anna@R", "krbtgt/S@R", second, version),
     )
-    assert ticket.read(made) == Ticket("anna@R", float(max(first, second)))
+    assert login.read_ticket(made) == Ticket("anna@R", float(max(first, second)))
 
 
 @given(st.binary(max_size=300), st.sampled_from([b"", b"\x05\x03", b"\x05\x04"]))
 def test_rubbish_is_no_ticket(rubbish, magic):
     """Whatever lies there, no error leaves."""
-    assert ticket.read(magic + rubbish) is None or magic
+    assert login.read_ticket(magic + rubbish) is None or magic
 
 
 @pytest.mark.parametrize(
@@ -68,13 +68,13 @@ def test_rubbish_is_no_ticket(rubbish, magic):
 def test_java_reads_files_only(named, path):
     """What a desktop or Red Hat's default names, it passes over without a word."""
     environ = {"KRB5CCNAME": named} if named else {}
-    assert ticket.cache_file(environ, 7) == path
-    said = ticket.why_none(environ, path, None, 1.0)
+    assert login.ticket_file(environ, 7) == path
+    said = login.why_no_ticket(environ, path, None, 1.0)
     assert (named in said and "FILE:" in said) if path is None else path in said
 
 
 def test_one_that_ended_is_told_with_its_end():
     """And so is one that Hadoop does not take although it lasts."""
     old = Ticket("anna@R", 1e9)
-    assert "of anna@R ended at 2001-09-09 01:46 UTC" in ticket.why_none({}, "/c", old, 2e9)
-    assert "not accepted" in ticket.why_none({}, "/c", old, 1.0)
+    assert "of anna@R ended at 2001-09-09 01:46 UTC" in login.why_no_ticket({}, "/c", old, 2e9)
+    assert "not accepted" in login.why_no_ticket({}, "/c", old, 1.0)

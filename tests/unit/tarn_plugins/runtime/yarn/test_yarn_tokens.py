@@ -3,17 +3,16 @@
 import pytest
 from fake_yarn import FakeYarn
 from files_in_memory import FilesInMemory
+from hand_driven_yarn import HandDrivenMaster
 from hypothesis import given
 from hypothesis import strategies as st
-from yarn_desk import Master
 
 from tarn.domain import Epoch, Pending, Running, SavedState
 from tarn.errors import ProviderError
 from tarn.testing.fakes import FakeClock
 from tarn_plugins.runtime.yarn import tokens
-from tarn_plugins.runtime.yarn.master.mortal_files import MortalFiles
-from tarn_plugins.runtime.yarn.master.state import HadoopStateStore
-from tarn_plugins.runtime.yarn.master.waiting import LaunchDeadline
+from tarn_plugins.runtime.yarn.master.asks import LaunchDeadline
+from tarn_plugins.runtime.yarn.master.state import ExpiringFiles, HadoopStateStore
 
 A, B, C = (f"fleet-000{i}" for i in range(1, 4))
 ENDS_AT = 1_000.0
@@ -42,7 +41,7 @@ def below():
 
 @pytest.fixture
 def files(below, wall):
-    return MortalFiles(below, ENDS_AT, wall)
+    return ExpiringFiles(below, ENDS_AT, wall)
 
 
 def refusing(below):
@@ -60,19 +59,21 @@ def refusing(below):
 @given(ends_at=st.floats(0, 4e9), at=st.floats(0, 4e9))
 def test_the_day_is_told_before_and_after(ends_at, at):
     """With the code, in the past tense once it is over, and with what to do."""
-    said = tokens.warning(ends_at, at)
-    assert said.startswith(tokens.TOKENS_ENDED)
+    issue = tokens.issue(ends_at, at)
+    assert issue is not None
+    said = issue.found
+    assert issue.code == tokens.TOKENS_ENDED
     assert ("ended at" in said) == (at >= ends_at)
     for text in (said, tokens.note(ends_at), tokens.refusal(ends_at)):
         assert tokens.day(ends_at) in text
         assert "tarn up" in text
-    assert tokens.warning(None, at) == ""
+    assert tokens.issue(None, at) is None
 
 
 def test_nothing_is_asked_of_yarn_after_the_end():
     """What runs goes on; what is wanted waits with its reason; a late grant goes back."""
     yarn, clock = FakeYarn(3), FakeClock()
-    master = Master(yarn, clock)
+    master = HandDrivenMaster(yarn, clock)
     master.want(A)
     master.steps(2)
     yarn.hold_grants = True

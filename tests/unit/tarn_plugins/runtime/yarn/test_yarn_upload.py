@@ -5,7 +5,7 @@ from hadoop_files import MemoryFiles
 
 from tarn.errors import ProviderError, StorageError
 from tarn.interfaces import Staged
-from tarn_plugins.runtime.yarn.client.upload import upload
+from tarn_plugins.runtime.yarn.client.submission import upload
 from tarn_plugins.runtime.yarn.launch.repository import collect
 
 STAGING = "hdfs://nn/user/a/.tarn"

@@ -5,8 +5,7 @@ import pytest
 
 from tarn.errors import LaunchError
 from tarn_plugins.runtime.yarn.client.checks import from_error
-from tarn_plugins.runtime.yarn.client.cluster import leaves
-from tarn_plugins.runtime.yarn.client.versions import of_manager, refuse_old
+from tarn_plugins.runtime.yarn.client.cluster import leaves, manager_version, refuse_old
 
 
 @pytest.mark.parametrize("version", ["3.2.4", "3.1.1.7.1.9.0-387", "2.10.2", "3.2.99-x"])
@@ -42,7 +41,7 @@ def test_from_the_floor_on_or_unknown_is_let_through(version: str) -> None:
 )
 def test_the_answer_is_read_and_its_absence_survived(info: object, version: str) -> None:
     """No web page, a login page, a router: then nothing is known."""
-    assert of_manager(info) == version
+    assert manager_version(info) == version
 
 
 @attrs.frozen

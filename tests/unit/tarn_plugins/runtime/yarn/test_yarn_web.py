@@ -103,7 +103,7 @@ def test_of_two_masters_the_one_that_answers_counts(rm: Rm) -> None:
 def test_a_server_that_fails_is_an_error_with_its_address(rm: Rm) -> None:
     """The query, which may hold a token, is not in it."""
     rm.code = 500
-    with pytest.raises(ProviderError, match="answers 500"):
+    with pytest.raises(ProviderError, match="answered HTTP 500"):
         Web(()).get(f"{rm.url}/x?delegation=secret")
     with pytest.raises(ProviderError) as caught:
         Web(()).get("http://127.0.0.1:1/x?delegation=secret")

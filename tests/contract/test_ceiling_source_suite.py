@@ -1,7 +1,0 @@
-"""Providers keep the promises of `CeilingSource`."""
-
-from contract.fake_suites import FakeCeilingSourceSuite
-
-
-class TestFake(FakeCeilingSourceSuite):
-    """A farm in memory."""
