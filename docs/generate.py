@@ -61,7 +61,7 @@ def _top() -> Iterator[str]:
 def _providers() -> Iterator[str]:
     """Yield a section for each provider of TARN's own that has options."""
     plugins = importlib.import_module("tarn.plugins").load()
-    for kind, listed in (("runtime", ""), ("scaling", ""), ("authorizer", ""),
+    for kind, listed in (("runtime", ""), ("scaling", ""), ("authorizer", ""), ("affinity", ""),
                          ("discovery", "[]"), ("secrets", "[]")):  # fmt: skip
         for name, factory in sorted(plugins.offers(kind).items()):
             if not str(factory.settings.__module__).startswith("tarn_plugins."):
@@ -137,7 +137,8 @@ def doctor_yarn() -> str:
     rules = importlib.import_module("tarn_plugins.runtime.yarn.doctor.offer").RULES
     rows = ["| check | it sees | why it matters |", "|---|---|---|"]
     for rule in rules:
-        what = _first(rule.look).removeprefix("See ").rstrip(".")
+        # Without its verb, such as in "Check whether YARN answers."
+        what = _first(rule.look).partition(" ")[2].rstrip(".")
         rows.append("| " + " | ".join(map(_cell, (rule.name, what, rule.matters))) + " |")
     return "\n".join(rows)
 
@@ -169,7 +170,7 @@ def _filled(text: str) -> str:
 
 def metrics() -> str:
     """Return every family of ``/metrics``."""
-    families = importlib.import_module("tarn.control.metrics").FAMILIES
+    families = importlib.import_module("tarn.read.metrics").FAMILIES
     rows = ["| name | kind | labels | what it is |", "|---|---|---|---|"]
     for one in families:
         words = "; ".join(f"`{word}`: {meaning}" for word, meaning in one.words.items())
