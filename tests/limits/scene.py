@@ -1,6 +1,6 @@
 """A cluster of two fakes under a real keeper and a real master, whose machine can be made poor."""
 
-import itertools
+import contextlib
 import os
 import resource
 import shutil
@@ -8,6 +8,7 @@ import signal
 import struct
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -128,12 +129,28 @@ def files_of(pid: int) -> set[int]:
     return {int(entry.name) for entry in Path(f"/proc/{pid}/fd").iterdir()}
 
 
-def allow_files(pid: int, soft: int | None = None, *, spare: int = 0) -> None:
-    """Let process *pid* open files with numbers below *soft*; None: *spare* more than it has."""
-    used = files_of(pid)
-    free = next(number for number in itertools.count() if number not in used)
+def steady_files_of(pid: int, for_s: float = 1.0) -> dict[int, str]:
+    """Return the number and the name of each file that process *pid* has open all the time."""
+    pause, kept = threading.Event(), _named_files_of(pid)
+    for _ in range(20):
+        pause.wait(for_s / 20)
+        now = _named_files_of(pid)
+        kept = {number: name for number, name in kept.items() if now.get(number) == name}
+    return kept
+
+
+def _named_files_of(pid: int) -> dict[int, str]:
+    named = {}
+    for number in files_of(pid):
+        with contextlib.suppress(FileNotFoundError):  # closed meanwhile
+            named[number] = str(Path(f"/proc/{pid}/fd/{number}").readlink())
+    return named
+
+
+def allow_files(pid: int, soft: int) -> None:
+    """Let process *pid* open files with numbers below *soft*."""
     hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)[1]
-    resource.prlimit(pid, resource.RLIMIT_NOFILE, (free + spare if soft is None else soft, hard))
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (soft, hard))
 
 
 class Shim:
