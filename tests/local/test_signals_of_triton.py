@@ -130,7 +130,7 @@ def test_request_time_is_what_the_clients_waited(loaded: SimpleNamespace) -> Non
     """Less their own time for a connection."""
     waited_s = statistics.fmean(loaded.took)
     request_s = mean(loaded.busy, "request_time")
-    assert EACH_S * 1.8 < request_s + loaded.away_s
+    assert request_s + loaded.away_s > EACH_S * 1.8
     assert request_s < waited_s * 1.1
 
 
