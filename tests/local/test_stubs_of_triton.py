@@ -26,6 +26,7 @@ pytestmark = pytest.mark.gray
 CALM, STRUCK = "echo-0001", "echo-0002"
 BOTH = {"nap_0_0", "other_0_0"}
 LOAD_S, TOLD_S, END_S = 60.0, 6.0, 40.0
+READY = "/v2/health/ready"
 
 
 class Case:
@@ -50,6 +51,8 @@ class Case:
         runtime.apply(self.stage.wish(CALM, STRUCK))
         for instance_id in (CALM, STRUCK):
             eventually(lambda i=instance_id: self.stubs(i).keys() == BOTH, LOAD_S)
+            # A stub serves before Triton does, which ends if one dies until then.
+            eventually(lambda i=instance_id: is_ready(fact(runtime, i, Running)), LOAD_S)
         return runtime
 
     def version(self, model: str, number: int) -> None:
@@ -88,6 +91,14 @@ def case(tmp_path: Path) -> Iterator[Case]:
     one = Case(tmp_path)
     yield one
     one.stage.end()
+
+
+def is_ready(running: Running | None) -> bool:
+    """Say whether Triton answers that it is ready."""
+    try:
+        return running is not None and ask(running.endpoint.http_port, "GET", READY)[0] == 200
+    except OSError:
+        return False
 
 
 def change(running: Running, what: str) -> None:
