@@ -9,8 +9,8 @@ import sys
 import time
 
 
-async def _connect(port):
-    return await asyncio.open_connection("127.0.0.1", port)
+async def _connect(address):
+    return await asyncio.open_connection(*address)
 
 
 async def _ask(streams, request):
@@ -28,13 +28,13 @@ async def _ask(streams, request):
     await reader.readexactly(length)
 
 
-async def closed(port, request, connections, seconds):
+async def closed(address, request, connections, seconds):
     """Ask again as soon as the answer is there; return the latencies in seconds."""
     took_s = []
     end_s = time.perf_counter() + seconds
 
     async def one():
-        streams = await _connect(port)
+        streams = await _connect(address)
         while (start_s := time.perf_counter()) < end_s:
             await _ask(streams, request)
             took_s.append(time.perf_counter() - start_s)
@@ -44,7 +44,7 @@ async def closed(port, request, connections, seconds):
     return took_s, []
 
 
-async def opened(port, request, connections, seconds, rate):
+async def opened(address, request, connections, seconds, rate):
     """Ask at fixed moments, whether or not answers came; latency counts from the moment.
 
     Also returned: how late this generator itself was.
@@ -53,7 +53,7 @@ async def opened(port, request, connections, seconds, rate):
     due = asyncio.Queue()
 
     async def one():
-        streams = await _connect(port)
+        streams = await _connect(address)
         while (moment_s := await due.get()) is not None:
             await _ask(streams, request)
             took_s.append(time.perf_counter() - moment_s)
@@ -79,7 +79,8 @@ def main():
     request = (
         f"GET {order['path']} HTTP/1.1\r\nHost: x\r\nX-TARN-Token: {order['api_token']}\r\n\r\n"
     ).encode()
-    arguments = (order["port"], request, order["connections"], order["seconds"])
+    address = order.get("host", "127.0.0.1"), order["port"]
+    arguments = (address, request, order["connections"], order["seconds"])
     rate = order.get("rate")
     work = opened(*arguments, rate) if rate else closed(*arguments)
     took_s, late_s = asyncio.run(work)
