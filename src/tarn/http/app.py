@@ -56,8 +56,6 @@ SAFE_HEADERS = (
         b"default-src 'none'; base-uri 'self'; form-action 'none'; frame-ancestors 'none'",
     ),
 )
-# For a part of an answer: by then 64 KiB and the buffers of the kernel are full.
-TAKEN_WITHIN_S = 30.0
 
 
 class Application:
@@ -205,10 +203,7 @@ class Application:
 
 
 class _Safe:
-    """A ``send`` that adds the safe headers, and knows whether an answer began.
-
-    It ends an answer whose client does not read, so that no client can hold a stream like that.
-    """
+    """A ``send`` that adds the safe headers, and knows whether an answer began."""
 
     def __init__(self, send: Send, number: str) -> None:
         self._send = send
@@ -232,11 +227,7 @@ class _Safe:
             names = {name for name, _ in own}
             safe = (one for one in SAFE_HEADERS if one[0] not in names)
             message["headers"] = [*own, *safe, self._number, *self._more]
-        try:
-            async with asyncio.timeout(TAKEN_WITHIN_S):
-                await self._send(message)
-        except TimeoutError as error:
-            raise ClientDisconnect from error
+        await self._send(message)
 
 
 async def _http_error(request: Request, error: Exception) -> Response:
