@@ -25,8 +25,7 @@ from fake_master import (
 from prometheus_client.parser import text_string_to_metric_families
 
 from tarn.domain import PauseScaling
-from tarn.http import answers
-from tarn.http import connection
+from tarn.http import answers, connection
 from tarn.http.admission import LARGEST_TARGET
 from tarn.http.blocking_pool import DirectAuthorizer
 from tarn.http.request import Hosts

@@ -19,7 +19,7 @@ from tarn.http.connection import ServerConnection
 from tarn.tls.acceptor import ConnectionSlot, ConnectionSlots, TlsAcceptor
 from tarn.tls.contexts import MasterTls
 
-__all__ = ["App", "HttpServer", "config_of"]
+__all__ = ["App", "HttpServer", "config_of", "new_loop"]
 
 
 BACKLOG = 1024
@@ -123,8 +123,8 @@ class HttpServer:
     def _run(self, server: uvicorn.Server) -> None:
         try:
             # uvicorn raises SystemExit when it cannot start; start() then raises LaunchError.
-            with contextlib.suppress(SystemExit):
-                asyncio.run(server.serve(sockets=[]))
+            with contextlib.suppress(SystemExit), asyncio.Runner(loop_factory=new_loop) as runner:
+                runner.run(server.serve(sockets=[]))
         finally:
             self._settled.set()
 
@@ -196,6 +196,15 @@ async def _close_idle_connections(server: _Uvicorn, head_within_s: float) -> Non
             patience = 3 if connection.transport.is_closing() else 1
             if now_s - start_s >= patience * head_within_s:
                 connection.transport.abort()
+
+
+def new_loop() -> asyncio.AbstractEventLoop:
+    """Return a loop of uvloop where that is installed, else one of asyncio's own."""
+    try:
+        import uvloop  # noqa: PLC0415 (optional)
+    except ImportError:
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()
 
 
 def _listen(host: str, port: int, preferred: int | None) -> socket.socket:
