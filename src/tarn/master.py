@@ -9,6 +9,7 @@ runtime ended by an error, and the `exit_code` of the error if it could not star
 """
 
 import argparse
+import gc
 import logging
 import os
 import signal
@@ -202,6 +203,10 @@ class _Master:
         control = self._control(fleet, rules, launch, runtime, sources.inbox, board, discoveries)
         self._offered.master_started(context)
         control.start()
+        # A full collection stops every thread for as long as it looks at each object. Most are here
+        # by now, and stay.
+        gc.freeze()
+        self._owned.callback(gc.unfreeze)
         self._stop.wait()
         control.leave()
         control.wait(LEAVE_WITHIN_S)

@@ -14,11 +14,11 @@ async def _connect(address):
 
 
 async def _ask(streams, request):
-    """Send one request and read the whole answer."""
+    """Send one request and read the whole answer; return whether it was let in."""
     reader, writer = streams
     writer.write(request)
     head = await reader.readuntil(b"\r\n\r\n")
-    if not head.startswith(b"HTTP/1.1 200 "):
+    if not head.startswith((b"HTTP/1.1 200 ", b"HTTP/1.1 429 ")):
         raise RuntimeError(head[:100].decode("latin-1"))
     length = next(
         int(line.split(b":")[1])
@@ -26,18 +26,22 @@ async def _ask(streams, request):
         if line.lower().startswith(b"content-length:")
     )
     await reader.readexactly(length)
+    return head.startswith(b"HTTP/1.1 200 ")
 
 
 async def closed(address, request, connections, seconds):
-    """Ask again as soon as the answer is there; return the latencies in seconds."""
+    """Ask again as soon as the answer is there; return the latencies in seconds.
+
+    Requests above the limit of the master's are refused, and do not count.
+    """
     took_s = []
     end_s = time.perf_counter() + seconds
 
     async def one():
         streams = await _connect(address)
         while (start_s := time.perf_counter()) < end_s:
-            await _ask(streams, request)
-            took_s.append(time.perf_counter() - start_s)
+            if await _ask(streams, request):
+                took_s.append(time.perf_counter() - start_s)
         streams[1].close()
 
     await asyncio.gather(*(one() for _ in range(connections)))
@@ -55,7 +59,8 @@ async def opened(address, request, connections, seconds, rate):
     async def one():
         streams = await _connect(address)
         while (moment_s := await due.get()) is not None:
-            await _ask(streams, request)
+            if not await _ask(streams, request):
+                raise RuntimeError("a request was refused for the rate limit")
             took_s.append(time.perf_counter() - moment_s)
         streams[1].close()
 
