@@ -167,3 +167,21 @@ def test_a_keytab_travels_in_the_credentials_alone(
     told = json.loads(carried["yarn.json"])
     assert told["principal"] == "svc@R"
     assert told["file_systems"] == [f"{STAGING}/llama", "/"]
+
+
+@pytest.mark.parametrize("submitted", [False, True])
+def test_only_the_classes_of_a_submission_are_archived(
+    monkeypatch: pytest.MonkeyPatch, *, submitted: bool
+) -> None:
+    """Other questions use too few of them."""
+    done: list[str] = []
+    archive = SimpleNamespace(
+        recorded=True, make=lambda: done.append("made"), forget=lambda: done.append("forgotten")
+    )
+    monkeypatch.setattr(module, "_submit", lambda *_: None)
+    questions = asking(FakeHadoop())
+    questions._archive = archive  # type: ignore[assignment]
+    if submitted:
+        questions.submit(**PARTS, files={})
+    questions.close()
+    assert done == (["made"] if submitted else ["forgotten"])

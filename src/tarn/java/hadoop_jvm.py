@@ -1,0 +1,72 @@
+"""Starts the JVM of a process that uses Hadoop's clients, with an archive of their classes."""
+
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+
+import attrs
+
+from tarn.java import jvm
+from tarn.java.archive import ClassArchive, archive_for
+from tarn.java.classpath import hadoop_classpath, java_home, kerberos_options
+
+__all__ = ["HadoopJvm"]
+
+
+@attrs.frozen
+class HadoopJvm:
+    """How a process starts its JVM."""
+
+    heap_mib: int
+    hadoop_home: str | None = None
+    """None: `hadoop_classpath` finds it."""
+    java_home: str | None = None
+    """None: `java_home` finds it."""
+    options: tuple[str, ...] = ()
+    """Further options of the JVM."""
+    archives: str = ""
+    """Folder of the archives, which only the user may write to; empty: use none."""
+    record: bool = False
+    """Whether to list the classes for an archive that does not exist."""
+
+    def start(self, environ: Mapping[str, str]) -> ClassArchive | None:
+        """Start the JVM, unless it runs; return its archive, which need not exist.
+
+        Any thread may call it, again with the same settings.
+
+        Raises:
+            ProviderMissingError: JPype is not installed.
+            LaunchError: Java or Hadoop is missing or too old, or this process has another JVM.
+        """
+        with _process.lock:
+            # The archive may appear between two calls, so its options are chosen only once.
+            if _process.settings != self:
+                _process.archive = self._start(environ)
+                _process.settings = self
+            return _process.archive
+
+    def _start(self, environ: Mapping[str, str]) -> ClassArchive | None:
+        java = java_home(environ, self.java_home)
+        # The script that lists Hadoop's jars also starts Java; it must take the same one.
+        seen = {**environ, "JAVA_HOME": java} if java else environ
+        classpath = hadoop_classpath(seen, self.hadoop_home)
+        options = (*self.options, *kerberos_options(environ))
+        archive = archive_for(Path(self.archives), java, classpath) if self.archives else None
+        if archive is not None and archive.exists:
+            classpath, options = archive.classpath, (*options, *archive.using())
+        elif archive is not None and self.record and archive.wanted:
+            options = (*options, *archive.recording())
+        jvm.start(classpath, self.heap_mib, java, options)
+        return archive
+
+
+@attrs.define
+class _HadoopProcess:
+    """The JVM of this process, if it was started here."""
+
+    lock: threading.Lock = attrs.field(factory=threading.Lock)
+    settings: HadoopJvm | None = None
+    archive: ClassArchive | None = None
+
+
+_process = _HadoopProcess()
