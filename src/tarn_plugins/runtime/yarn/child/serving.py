@@ -11,6 +11,7 @@ import json
 import os
 import select
 import sys
+import threading
 import time
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,7 +25,7 @@ from tarn.interfaces import Staged
 from tarn.java import ClassArchive, HadoopJvm, describe, jvm, leave
 from tarn.plain.structure import from_record
 from tarn.release import version
-from tarn_plugins.runtime.yarn import environment
+from tarn_plugins.runtime.yarn import class_archives, environment
 from tarn_plugins.runtime.yarn.client import submission
 from tarn_plugins.runtime.yarn.client.cluster import Hadoop
 from tarn_plugins.runtime.yarn.client.hadoop_child import pack
@@ -215,8 +216,19 @@ class Questions:
         *parts* are those of a `MasterRequest`.
         """
         wanted = submission.MasterRequest(**parts)
-        answer = submission.submit(self._at(), self._staging(wanted.name), wanted)
+        hadoop, archive = self._at(), self._archive
+        file = archive.file if archive is not None and archive.exists else None
+        answer = submission.submit(hadoop, self._staging(wanted.name), wanted, file)
         self._submitted = True
+        if file is not None:
+            # For later masters, while this one starts. A daemon, since the process may leave first.
+            bring = threading.Thread(
+                target=class_archives.bring,
+                args=(file, hadoop.staging, hadoop.files),
+                name="bring-classes",
+                daemon=True,
+            )
+            bring.start()
         return answer
 
     def _tagged(self, name: str) -> tuple[ApplicationReport, ...]:

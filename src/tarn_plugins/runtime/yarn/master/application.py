@@ -15,9 +15,9 @@ import attrs
 from tarn.domain import ProxyRule
 from tarn.errors import LaunchError
 from tarn.interfaces import MasterContext, Runtime, StateStore, UserDirectory
-from tarn.java import hadoop_classpath, java_home, kerberos_options, load, start
+from tarn.java import HadoopJvm, load
 from tarn.plain.structure import from_record
-from tarn_plugins.runtime.yarn import YarnSettings, keytab
+from tarn_plugins.runtime.yarn import YarnSettings, class_archives, keytab
 from tarn_plugins.runtime.yarn.container import (
     HEAP_VARIABLE,
     JAVA_VARIABLE,
@@ -59,12 +59,13 @@ def unpack(directory: Path, environ: Mapping[str, str]) -> None:
         LaunchError: Java or Hadoop is missing on the node, or too old; or the credentials contain
             no files.
     """
-    heap = int(environ.get(HEAP_VARIABLE) or heap_mib(0))
-    java = java_home(environ, environ.get(JAVA_VARIABLE))
-    # The script that lists Hadoop's jars also starts Java; it must take the same one.
-    seen = {**environ, "JAVA_HOME": java} if java else environ
+    machine = HadoopJvm(
+        int(environ.get(HEAP_VARIABLE) or heap_mib(0)),
+        java_home=environ.get(JAVA_VARIABLE),
+        archives=str(directory / class_archives.DIRECTORY),
+    )
     try:
-        start(hadoop_classpath(seen), heap, java, kerberos_options(environ))
+        machine.start(environ)
     except LaunchError as error:
         raise _of_the_node(error, environ.get("NM_HOST", "")) from error
     files = credentials.secret_files()
