@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import attrs
 
@@ -29,6 +30,11 @@ class HadoopJvm:
     record: bool = False
     """Whether to list the classes for an archive that does not exist."""
 
+    @classmethod
+    def from_plain(cls, plain: Mapping[str, Any]) -> "HadoopJvm":
+        """Return the one whose fields `attrs.asdict` wrote, also as JSON."""
+        return cls(**{**plain, "options": tuple(plain["options"])})
+
     def start(self, environ: Mapping[str, str]) -> ClassArchive | None:
         """Start the JVM, unless it runs; return its archive, which need not exist.
 
@@ -43,7 +49,19 @@ class HadoopJvm:
             if _process.settings != self:
                 _process.archive = self._start(environ)
                 _process.settings = self
-            return _process.archive
+            archive = _process.archive
+        thread = jvm.load("java.lang.Thread").currentThread()
+        if thread.getContextClassLoader() is None:  # as on each thread that did not start the JVM
+            thread.setContextClassLoader(jvm.load("java.lang.ClassLoader").getSystemClassLoader())
+        return archive
+
+    def warm_up(self) -> None:
+        """Load what every user of Hadoop's clients needs, then detach this thread from Java."""
+        conf = jvm.load("org.apache.hadoop.yarn.conf.YarnConfiguration")()
+        conf.get("fs.defaultFS")  # loads the parser of the configuration's files
+        jvm.load("org.apache.hadoop.fs.FileSystem").getFileSystemClass("hdfs", conf)
+        # A thread that ends attached leaves Java's guard pages in memory that others reuse.
+        jvm.load("java.lang.Thread").detach()
 
     def _start(self, environ: Mapping[str, str]) -> ClassArchive | None:
         java = java_home(environ, self.java_home)

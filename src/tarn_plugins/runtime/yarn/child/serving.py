@@ -23,7 +23,6 @@ import attrs
 from tarn.errors import LaunchError, NotFoundError, ProviderError, TarnError
 from tarn.interfaces import Staged
 from tarn.java import ClassArchive, HadoopJvm, describe, jvm, leave
-from tarn.plain.structure import from_record
 from tarn.release import version
 from tarn_plugins.runtime.yarn import class_archives, environment
 from tarn_plugins.runtime.yarn.client import submission
@@ -128,7 +127,7 @@ class Questions:
             staging: The staging directory; None means ``.tarn`` in the user's home directory.
             kerberos: Principal and path of its keytab; None means a ticket, if Hadoop needs one.
         """
-        self._archive = from_record(HadoopJvm, java).start(environ)
+        self._archive = HadoopJvm.from_plain(java).start(environ)
         login = None if kerberos is None else (kerberos[0], kerberos[1])
         self._hadoop = Hadoop(staging, environ, login)
 

@@ -40,6 +40,7 @@ __all__ = ["HadoopClient", "pack", "start_child"]
 
 # How long a child may take to exit after its standard input was closed.
 END_TIMEOUT_S = 2.0
+_MODULE = "tarn_plugins.runtime.yarn.child.serving"
 _HEAP_MIB = 256
 # A larger young generation than a master's, which lives for months. The small one is collected more
 # than twenty times before the first answer, 0.25 s of its 1.4 s of CPU time (measured).
@@ -193,7 +194,16 @@ def start_child(settings: YarnSettings, context: ClientContext) -> HadoopChild:
     )
     return HadoopChild(
         # -P: no module in the user's present directory may take the place of one that is imported.
-        [sys.executable, "-P", "-X", "utf8", "-m", "tarn_plugins.runtime.yarn.child.serving"],
+        [
+            sys.executable,
+            "-P",
+            "-X",
+            "utf8",
+            "-m",
+            "tarn.java",
+            json.dumps(attrs.asdict(jvm)),
+            _MODULE,
+        ],
         {**context.environ, "PYTHONPATH": path, "MALLOC_ARENA_MAX": "2"},
         {
             "environ": dict(context.environ),
