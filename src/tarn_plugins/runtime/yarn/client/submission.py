@@ -199,9 +199,7 @@ def _publish(
         secret = secrets[name].strip()
         if secret and any(secret in data for data in content.values()):
             raise LaunchError("yarn", f"{name} would be readable by everybody; nothing was sent")
-    entries = staging.publish(content)
-    staging.keep({name: secrets[name] for name in FETCHED if name in secrets})
-    return entries
+    return staging.fill(content, {name: secrets[name] for name in FETCHED if name in secrets})
 
 
 def _public(entries: Iterable[FileEntry]) -> bool:
