@@ -31,7 +31,7 @@ def main(arguments: Sequence[str], environ: Mapping[str, str]) -> None:
 
 
 def _start(jvm: HadoopJvm, environ: Mapping[str, str]) -> None:
-    # If it fails, MODULE tries again, and reports it.
+    # MODULE raises a failure again.
     with contextlib.suppress(Exception):
         jvm.start(environ)
         jvm.warm_up()

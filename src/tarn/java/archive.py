@@ -83,6 +83,7 @@ class ClassArchive:
         command = [sys.executable, "-P", "-m", "tarn.java.make_archive", str(self.file)]
         subprocess.Popen(
             [*command, str(self._list), self.java_home, *self.classpath],
+            cwd=self.file.parent,  # not the user's, which may be unmounted meanwhile
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

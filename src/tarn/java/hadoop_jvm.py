@@ -7,6 +7,7 @@ from typing import Any
 
 import attrs
 
+from tarn.errors import TarnError
 from tarn.java import jvm
 from tarn.java.archive import ClassArchive, archive_for
 from tarn.java.classpath import hadoop_classpath, java_home, kerberos_options
@@ -38,17 +39,23 @@ class HadoopJvm:
     def start(self, environ: Mapping[str, str]) -> ClassArchive | None:
         """Start the JVM, unless it runs; return its archive, which need not exist.
 
-        Any thread may call it, again with the same settings.
+        Any thread may call it. A second call with the same settings has the result of the first.
 
         Raises:
             ProviderMissingError: JPype is not installed.
             LaunchError: Java or Hadoop is missing or too old, or this process has another JVM.
         """
         with _process.lock:
-            # The archive may appear between two calls, so its options are chosen only once.
+            # Only once: the archive may appear meanwhile, and a failure may have taken long.
             if _process.settings != self:
-                _process.archive = self._start(environ)
+                _process.error = None
+                try:
+                    _process.archive = self._start(environ)
+                except TarnError as error:
+                    _process.error = error
                 _process.settings = self
+            if _process.error is not None:
+                raise _process.error
             archive = _process.archive
         thread = jvm.load("java.lang.Thread").currentThread()
         if thread.getContextClassLoader() is None:  # as on each thread that did not start the JVM
@@ -57,11 +64,13 @@ class HadoopJvm:
 
     def warm_up(self) -> None:
         """Load what every user of Hadoop's clients needs, then detach this thread from Java."""
-        conf = jvm.load("org.apache.hadoop.yarn.conf.YarnConfiguration")()
-        conf.get("fs.defaultFS")  # loads the parser of the configuration's files
-        jvm.load("org.apache.hadoop.fs.FileSystem").getFileSystemClass("hdfs", conf)
-        # A thread that ends attached leaves Java's guard pages in memory that others reuse.
-        jvm.load("java.lang.Thread").detach()
+        try:
+            conf = jvm.load("org.apache.hadoop.yarn.conf.YarnConfiguration")()
+            conf.get("fs.defaultFS")  # loads the parser of the configuration's files
+            jvm.load("org.apache.hadoop.fs.FileSystem").getFileSystemClass("hdfs", conf)
+        finally:
+            # A thread that ends attached leaves Java's guard pages in memory that others reuse.
+            jvm.load("java.lang.Thread").detach()
 
     def _start(self, environ: Mapping[str, str]) -> ClassArchive | None:
         java = java_home(environ, self.java_home)
@@ -84,6 +93,8 @@ class _HadoopProcess:
 
     lock: threading.Lock = attrs.field(factory=threading.Lock)
     settings: HadoopJvm | None = None
+    error: TarnError | None = None
+    """Why it was not started with *settings*."""
     archive: ClassArchive | None = None
 
 

@@ -49,7 +49,7 @@ def make(file: Path, listed: Path, java_home: Path, classpath: Sequence[str]) ->
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if file.exists() and file.stat().st_size:
                 return False
-            made = not hidden(classpath) and _dump(file, listed, java_home, classpath)
+            made = _fits(classpath) and _dump(file, listed, java_home, classpath)
             if not made:
                 file.touch()  # it is tried again a day after this time
             _tidy(file.parent)
@@ -58,6 +58,13 @@ def make(file: Path, listed: Path, java_home: Path, classpath: Sequence[str]) ->
         return False
     finally:
         listed.unlink(missing_ok=True)
+
+
+def _fits(classpath: Iterable[str]) -> bool:
+    try:
+        return not hidden(classpath)
+    except (OSError, zipfile.BadZipFile):
+        return False  # Java skips a jar that it cannot read, which is for a start without archive
 
 
 def hidden(classpath: Iterable[str]) -> frozenset[str]:

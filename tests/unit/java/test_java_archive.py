@@ -156,6 +156,16 @@ def test_no_jar_may_hide_the_configuration(tmp_path: Path, classpath: tuple[str,
     assert not found.exists
 
 
+def test_a_broken_jar_is_left_to_an_ordinary_start(
+    tmp_path: Path, classpath: tuple[str, ...]
+) -> None:
+    """Java skips it there."""
+    (tmp_path / "broken.jar").write_text("no jar")
+    found = archive(tmp_path, *classpath, str(tmp_path / "broken.jar"))
+    assert not make(found.file, recorded(tmp_path), tmp_path / "jdk", found.classpath)
+    assert (found.exists, found.wanted) == (False, False)
+
+
 def test_of_two_processes_one_makes_it(tmp_path: Path, classpath: tuple[str, ...]) -> None:
     """The other leaves at once."""
     found, gate = archive(tmp_path, *classpath), tmp_path / "gate"
