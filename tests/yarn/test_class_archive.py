@@ -53,7 +53,8 @@ def machine(hadoop: Sandbox, tmp_path: Path) -> Mapping[str, str]:
     return {
         **{name: value for name, value in every.items() if name not in left_out},
         "PATH": path,
-        "CLASSPATH": ":".join((conf, *jars, str(own))),
+        # first, since Java ignores changes of jars behind the last one that it took classes from
+        "CLASSPATH": ":".join((conf, str(own), *jars)),
     }
 
 
