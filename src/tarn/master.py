@@ -17,6 +17,7 @@ import socket
 import sys
 import threading
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -189,13 +190,14 @@ class _Master:
         server = self._server(factory)
         board = Board(blank_snapshot(context.epoch, rules, context.clock.at()))
         sources = self._sources(factory, settings, board, plain, server)
+        store = factory.state_store(settings, context)
+        reading = self._begin_reading(store)
         runtime = factory.runtime(settings, context)
         self._owned.callback(runtime.close)
-        store = factory.state_store(settings, context)
         sources = self._remembering(sources, runtime, store, server.url)
         app = Application(self._as_one_triton(sources, factory, launch))
         # Before the address is announced, as an unreadable state ends this master.
-        memory = load_state(store, context.clock, self._stop)
+        memory = reading.result()
         self._context = attrs.evolve(context, api_url=server.start(app))
         discoveries = self._discoveries(first=memory == (None, ()))
         recovered = runtime.start(self._context.api_url)
@@ -215,6 +217,13 @@ class _Master:
             runtime.finish()
         self._offered.master_stopping(self._context, str(outcome))
         return outcome
+
+    def _begin_reading(self, store: StateStore) -> "Future[Memory]":
+        """Read the saved state on a thread, while the runtime is made; both may take long."""
+        pool = ThreadPoolExecutor(1, thread_name_prefix="state")
+        reading = pool.submit(load_state, store, self._context.clock, self._stop)
+        pool.shutdown(wait=False)  # it ends with that, at the latest once this master is to stop
+        return reading
 
     def _sources(
         self,

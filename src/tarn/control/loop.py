@@ -391,7 +391,7 @@ class Control:
         """Post which instances should run: when that changed, and every `REPEAT_S`."""
         fleet, old = self._fleet, self._wish
         wish = runtime_wish(fleet, (self._launch,), self._dependencies.saver.below)
-        if old is not None and (wish.want, wish.stop) == (old.want, old.stop):
+        if old is not None and wish == attrs.evolve(old, revision=wish.revision):
             if now_s - self._wished_s < REPEAT_S:
                 return
             wish = old

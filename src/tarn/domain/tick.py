@@ -146,4 +146,5 @@ def runtime_wish(fleet: Fleet, launches: tuple[Launch, ...], below: int) -> Runt
         if not i.stop_posted and not (some_held and i.number >= below)
     )
     stop = frozenset(i.id for i in fleet.instances if i.stop_posted)
-    return RuntimeWish(fleet.epoch, fleet.wish_revision, want, stop, launches)
+    gone = frozenset(i.id for i in fleet.instances if i.gone and not i.stop_posted)
+    return RuntimeWish(fleet.epoch, fleet.wish_revision, want, stop, launches, gone)
