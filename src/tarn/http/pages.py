@@ -33,7 +33,7 @@ from tarn.http.request import principal_of
 from tarn.http.rights import Rights, Sources
 from tarn.http.visibility import NOTHING, VisibilityFilter
 from tarn.plain import MASK
-from tarn.read.metrics import OPENMETRICS, PROMETHEUS, render_metrics
+from tarn.read.metrics import OPENMETRICS, PROMETHEUS, InstanceText, render_metrics
 from tarn.read.snapshot import Snapshot
 
 __all__ = ["PAGES", "Exposition", "PageRoutes", "front"]
@@ -92,10 +92,12 @@ def front(now: Snapshot, base: str, hidden: VisibilityFilter = NOTHING) -> bytes
 class Exposition:
     """Renders the metrics on a thread, once for each snapshot and format. Lives on one event loop.
 
-    Requests for a text that is being rendered wait for the same one.
+    Requests for a text that is being rendered wait for the same one. One text is rendered at a
+    time, as each uses again what is unchanged since the last.
     """
 
     def __init__(self) -> None:
+        self._instances, self._turn = InstanceText(), asyncio.Lock()
         # The newest, by whether it is OpenMetrics.
         self._made: dict[bool, tuple[Snapshot, asyncio.Task[bytes]]] = {}
 
@@ -105,12 +107,18 @@ class Exposition:
         """Return the text of *snapshot* without what is *hidden*."""
         made = self._made.get(openmetrics)
         if made is None or made[0] is not snapshot:
-            work = asyncio.to_thread(render_metrics, snapshot, openmetrics=openmetrics)
+            work = self._render(snapshot, openmetrics=openmetrics)
             task = asyncio.get_running_loop().create_task(work)
             made = self._made[openmetrics] = (snapshot, task)
         # A client that leaves must not cancel the work for the others.
         whole = await asyncio.shield(made[1])
         return await asyncio.to_thread(hidden.metrics, whole) if hidden else whole
+
+    async def _render(self, snapshot: Snapshot, *, openmetrics: bool) -> bytes:
+        async with self._turn:
+            return await asyncio.to_thread(
+                render_metrics, snapshot, self._instances, openmetrics=openmetrics
+            )
 
 
 @attrs.frozen(eq=False)
