@@ -33,7 +33,7 @@ from tarn.http.request import principal_of
 from tarn.http.rights import Rights, Sources
 from tarn.http.visibility import NOTHING, VisibilityFilter
 from tarn.plain import MASK
-from tarn.read.metrics import OPENMETRICS, PROMETHEUS, render_metrics
+from tarn.read.metrics import OPENMETRICS, PROMETHEUS, InstanceText, render_metrics
 from tarn.read.snapshot import Snapshot
 
 __all__ = ["MOST_FILTERED", "PAGES", "Exposition", "PageRoutes", "front"]
@@ -96,10 +96,12 @@ MOST_FILTERED = 16
 class Exposition:
     """Renders the metrics on a thread, once for each snapshot, format and filter.
 
-    Requests for a text that is being rendered wait for the same one. Lives on one event loop.
+    Requests for a text that is being rendered wait for the same one. One text is rendered at a
+    time, as each uses again what is unchanged since the last. Lives on one event loop.
     """
 
     def __init__(self) -> None:
+        self._instances, self._turn = InstanceText(), asyncio.Lock()
         # The newest, by whether it is OpenMetrics: the texts by what is hidden, first the whole.
         self._made: dict[bool, tuple[Snapshot, dict[VisibilityFilter, asyncio.Task[bytes]]]] = {}
 
@@ -110,7 +112,7 @@ class Exposition:
         begin = asyncio.get_running_loop().create_task
         made = self._made.get(openmetrics)
         if made is None or made[0] is not snapshot:
-            work = asyncio.to_thread(render_metrics, snapshot, openmetrics=openmetrics)
+            work = self._render(snapshot, openmetrics=openmetrics)
             made = self._made[openmetrics] = (snapshot, {NOTHING: begin(work)})
         texts = made[1]
         if hidden and hidden not in texts:
@@ -119,6 +121,12 @@ class Exposition:
             texts[hidden] = begin(_filtered(texts[NOTHING], hidden))
         # A client that leaves must not cancel the work for the others.
         return await asyncio.shield(texts[hidden or NOTHING])
+
+    async def _render(self, snapshot: Snapshot, *, openmetrics: bool) -> bytes:
+        async with self._turn:
+            return await asyncio.to_thread(
+                render_metrics, snapshot, self._instances, openmetrics=openmetrics
+            )
 
 
 async def _filtered(whole: asyncio.Task[bytes], hidden: VisibilityFilter) -> bytes:
