@@ -11,7 +11,7 @@ from tarn.testing.fake_fleet import FakeFleet
 
 CYCLES = 100
 # By then what is bounded (events, decisions, the ended) is as full as it gets.
-BEFORE = 20
+BEFORE = 100
 SMALL, LARGE = 2, 12
 # So that a cycle takes half a second: a drain waits for some looks.
 LOOK_EACH_S = 0.1
