@@ -1,7 +1,8 @@
 """TARN beside the Java TARN on one YARN, at the sandbox's heartbeat of the nodes and at YARN's own.
 
 With ``--against JAR`` both are measured, interleaved, and what the Java TARN did is recorded in
-``java_recorded.json``; without a jar the table compares with what was recorded, and says when.
+``java_recorded.json``; without a jar the table compares with what was recorded, and says when. With
+neither, it compares with nothing.
 """
 
 import datetime as dt
@@ -57,13 +58,13 @@ def compared_rows() -> list[Row]:
         sys.stdout.write("  left out: only root may make a network namespace\n")
         return []
     jar = os.environ.get(AGAINST, "")  # noqa: TID251 (of this program)
-    recorded = {} if jar else json.loads(RECORDED.read_text("utf-8"))
+    recorded = json.loads(RECORDED.read_text("utf-8")) if RECORDED.exists() else {}
     rows, new = [], {}
     for heartbeat_ms in HEARTBEATS_MS:
         found = _measured(jar, heartbeat_ms)
-        java = _medians(found["java"]) if jar else recorded[str(heartbeat_ms)]
+        java = _medians(found["java"]) if jar else recorded.get(str(heartbeat_ms), {})
         new[str(heartbeat_ms)] = java
-        name = "Java TARN" if jar else f"Java TARN, recorded on {recorded['on']}"
+        name = "Java TARN" if jar else f"Java TARN, recorded on {recorded.get('on', '')}"
         rows += _rows(f"heartbeat {heartbeat_ms} ms", found, java, name)
     if jar:
         new["on"] = f"{dt.datetime.now(dt.UTC):%Y-%m-%d}"
@@ -75,10 +76,11 @@ def _rows(where: str, found: Mapping[str, Any], java: Medians, name: str) -> lis
     ours, bare_s = _medians(found["ours"]), statistics.median(found["bare"])
     rows = []
     for key, one in ROWS.items():
-        aim = None if one.aim is None else one.aim * java[key]
+        than = java.get(key)
+        aim = None if one.aim is None or than is None else one.aim * than
         if key == "replaced" and where.endswith(" 250 ms"):
             aim = bare_s + BARE_AND_S
-        rows.append(Row(f"{where}: {one.name}", ours[key], one.unit, aim, name, java[key]))
+        rows.append(Row(f"{where}: {one.name}", ours[key], one.unit, aim, name, than))
     low, high = found["load"]
     return [
         *rows,
@@ -89,7 +91,7 @@ def _rows(where: str, found: Mapping[str, Any], java: Medians, name: str) -> lis
             "requests",
             0.0,
             name,
-            java["lost_of_1000"],
+            java.get("lost_of_1000"),
         ),
         Row(f"{where}: load average, least", low, "runnable"),
         Row(f"{where}: load average, most", high, "runnable"),
