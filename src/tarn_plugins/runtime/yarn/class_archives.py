@@ -25,13 +25,14 @@ SHELF = ".classes"
 _OPEN, _PASSABLE = 0o644, 0o755
 
 
-def resources(archive: Path, staging: str, files: ClientFiles) -> tuple[LocalFile, ...]:
+def resources(archive: Path, staging: str, files: ClientFiles, user: str) -> tuple[LocalFile, ...]:
     """Return *archive* as a file of a master's container; nothing if it is not on the nodes' side.
 
-    Nothing either if not everybody may read it: each application would fetch a copy of its own.
+    Nothing either if not everybody may read it, as each application would fetch a copy of its own;
+    or if it is not *user*'s, as Java runs what is in it, and several users may share a directory.
     """
     there = _there(archive, staging, files)
-    if there is None or not there.public:
+    if there is None or not there.public or there.owner != user:
         return ()
     name = f"{DIRECTORY}/{archive.name}"
     return (LocalFile(name, there.uri, there.bytes, there.modified_ms, public=True),)

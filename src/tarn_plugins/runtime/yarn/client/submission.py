@@ -120,7 +120,7 @@ def submit(
         if wanted.environment:
             files.append(resource(hadoop.files.entry(wanted.environment)))
         elif archive is not None:  # a packed environment may have a Java of its own
-            files += class_archives.resources(archive, hadoop.staging, hadoop.files)
+            files += class_archives.resources(archive, hadoop.staging, hadoop.files, hadoop.user)
         _hand_over(hadoop, context, wanted, files, collected)
     except BaseException:
         with contextlib.suppress(Exception):  # the first error matters more

@@ -7,6 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import attrs
 import pytest
 from files_in_memory import FilesInMemory
 
@@ -41,7 +42,12 @@ class JavaError(Exception):
 
 
 class ClientFilesInMemory(FilesInMemory):
-    """With what only a client does."""
+    """With what only a client does; every file is *owner*'s."""
+
+    owner = "me"
+
+    def entry(self, uri: str) -> FileEntry:
+        return attrs.evolve(super().entry(uri), owner=self.owner)
 
     def directory(self, uri: str, mode: int) -> None:
         """Do nothing: files make their directories."""
@@ -208,7 +214,7 @@ def test_only_the_classes_of_a_submission_are_archived(
 def test_a_master_gets_the_archive_that_lies_on_the_nodes_side(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Not yet at the first submission, which copies it meanwhile."""
+    """Not yet at the first submission, which copies it meanwhile; and never another user's."""
     given: list[dict[str, bool]] = []
     monkeypatch.setattr(
         module,
@@ -228,6 +234,9 @@ def test_a_master_gets_the_archive_that_lies_on_the_nodes_side(
     packed = {**PARTS, "name": "packed", "environment": f"{STAGING}/python.tar.gz"}
     hadoop.files.write(packed["environment"], b"", mode=0o644)
     questions.submit(**packed, files={})
+    hadoop.files.owner = "somebody else"
+    questions.submit(**{**PARTS, "name": "theirs"}, files={})
     assert given[0].keys() == {".tarn/run", ".tarn/launch"}
     assert given[1] == {".tarn/run": True, ".tarn/launch": True, ".tarn/key.jsa": True}
     assert ".tarn/key.jsa" not in given[2]
+    assert ".tarn/key.jsa" not in given[3]
