@@ -109,6 +109,8 @@ class Line:
         async with asyncio.timeout(10):
             while self.http.tasks:
                 await asyncio.gather(*self.http.tasks)
+                # What is done already is not waited for, but its callback takes another turn.
+                await asyncio.sleep(0)
 
     @property
     def is_idle(self) -> bool:
