@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from house import until
 from open_loop import RE_READ_S, Fleet, Load, by_target
 
 import tarn
@@ -79,8 +80,10 @@ def test_scaling_and_a_killed_master_lose_no_request(
         pause(2)
         cluster.scale(2)
         pause(4)
-        os.kill(int(str(reference(cluster)["pid"])), signal.SIGKILL)
-        pause(4)
+        killed = int(str(reference(cluster)["pid"]))
+        os.kill(killed, signal.SIGKILL)
+        until(lambda: reference(cluster)["pid"] != killed, 20, "the next master")
+        cluster.wait(ready=2, timeout="20s")
         cluster.scale(3)
 
     report = Load(fleet, "echo", RATE, SECONDS).run(meanwhile)
