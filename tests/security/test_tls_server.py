@@ -23,6 +23,8 @@ from tarn.http.server import HttpServer
 from tarn.testing.wait import until
 from tarn.tls.contexts import MasterTls, server_context
 
+pytestmark = pytest.mark.usefixtures("each_way")
+
 AUTH = {"X-TARN-Token": TOKEN.decode()}
 
 

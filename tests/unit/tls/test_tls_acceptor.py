@@ -13,6 +13,8 @@ from fake_master import TOKEN, FakeMaster
 from tarn.http.server import HttpServer
 from tarn.tls.acceptor import ConnectionSlot, ConnectionSlots, TlsAcceptor
 
+pytestmark = pytest.mark.usefixtures("each_way")
+
 MOST = 32
 OPEN, ONE = MOST // 2, MOST // 4
 
