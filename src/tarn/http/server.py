@@ -169,12 +169,15 @@ class _Uvicorn(uvicorn.Server):
         if self._watch is not None:
             self._watch.cancel()
         if self.acceptor is not None:
-            self.acceptor.close()
+            await self.acceptor.close()
         for connection in self.connections:
             # An orderly end of TLS waits for the peer, and an idle client reads nothing.
             if connection.is_idle and connection.transport.get_extra_info("ssl_object"):
                 connection.transport.abort()
         await super().shutdown(sockets)
+        for connection in self.connections:
+            connection.transport.abort()
+        await asyncio.sleep(0)  # a transport ends in the next turn, which the loop must still take
 
 
 # uvicorn limits only the pause between two requests: a client that sends a byte a minute, or reads
