@@ -1,6 +1,7 @@
 """One HTTP connection for asyncio: whole answers, and exact failures."""
 
 import asyncio
+import contextlib
 import ssl
 import threading
 
@@ -181,10 +182,15 @@ def test_no_connection_says_why(tmp_path):
     context.load_cert_chain(issued.cert, issued.key)
 
     async def encrypted():
+        ended = asyncio.Event()
+
         async def serve(reader, writer):
             await reader.readuntil(b"\r\n\r\n")
             writer.write(GOOD)
-            await writer.drain()
+            with contextlib.suppress(ConnectionError):
+                await reader.read()  # until the client has closed the connection
+            writer.transport.abort()
+            ended.set()
 
         server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=context)
         async with server:
@@ -195,5 +201,6 @@ def test_no_connection_says_why(tmp_path):
             assert (await asks(connection))[1] == b"ok"
             connection.close()
             await connection.lost
+            await ended.wait()
 
     asyncio.run(encrypted())
