@@ -152,7 +152,7 @@ class ServerConnection(H11Protocol):
         assert self.scheme is not None
         self.scope = {
             "type": "http",
-            "asgi": {"version": self.asgi_version, "spec_version": "2.3"},
+            "asgi": {"version": self.config.asgi_version, "spec_version": "2.3"},
             "http_version": "1.1",
             "server": self.server,
             "client": self.client,
