@@ -11,7 +11,7 @@ from tarn.domain.instance import Ejection, FirstSign, FleetWideFailure, Instance
 from tarn.domain.outcomes import OutcomeHistory
 from tarn.domain.scaling import Decision, Limits, Lookback
 from tarn.domain.spec import ClusterSpec
-from tarn.domain.state import Pause
+from tarn.domain.state import Pause, Update
 from tarn.domain.view import DiscoveryView, Epoch
 
 __all__ = ["DemandReport", "Fleet", "FollowerState", "HintCheck", "ReportedFailures", "Rules"]
@@ -139,6 +139,10 @@ class Fleet:
     min: int | None = None
     max: int | None = None
     pause: Pause | None = None
+    update: Update | None = None
+    """The update that is on its way; None: all instances have the spec of the rules, or will."""
+    updates: int = 0
+    """How many updates there were."""
     changed_s: float | None = None
     """When the policy last changed the size."""
     strikes: int = 0

@@ -43,6 +43,8 @@ def saved(fleet: Fleet, past_s: float) -> SavedState:
         min=fleet.min,
         max=fleet.max,
         pause=fleet.pause,
+        update=fleet.update,
+        updates=fleet.updates,
         changed_at=0.0 if fleet.changed_s is None else fleet.changed_s + past_s,
         strikes=fleet.strikes,
         retry_at=fleet.retry_s + past_s if fleet.strikes else 0.0,
@@ -144,6 +146,8 @@ def begin(  # noqa: PLR0913 (everything a master knows when it starts)
         min=state.min,
         max=state.max,
         pause=state.pause,
+        update=state.update,
+        updates=state.updates,
         changed_s=_monotonic(state.changed_at, now_s, at) if state.changed_at else None,
         strikes=state.strikes,
         retry_s=now_s + min(max(0.0, state.retry_at - at), RETRY_MOST_S),
@@ -217,6 +221,7 @@ def _recover(
     since, reason = drains.get(fact.instance_id, (at, ""))
     stopping = fact.instance_id in state.stops
     draining = fact.instance_id in drains or stopping
+    updated = state.update is not None and fact.spec_hash != state.update.target
     return Instance(
         fact.instance_id,
         fact.spec_hash,
@@ -231,7 +236,8 @@ def _recover(
         ready_s=now_s if draining else None,
         condemned=fact.instance_id in state.condemned,
         evicted=fact.instance_id in state.evicted,
-        retiring=None if draining else state.retiring.get(fact.instance_id),
+        # what an update replaces is marked again by its next step
+        retiring=None if draining or updated else state.retiring.get(fact.instance_id),
         others_then=0 if draining else state.others_then.get(fact.instance_id, 0),
         # its stop was posted, so it had left the view everywhere
         withdrawn_s=now_s if stopping else None,

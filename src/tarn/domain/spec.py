@@ -300,9 +300,11 @@ class UpdateSpec:
     """How a new spec replaces an old one."""
 
     surge: int = attrs.field(default=1, validator=ge(0))
-    """Instances above the size while `tarn drain` replaces one."""
+    """Instances above the size while one is replaced."""
     max_unavailable: int = attrs.field(default=0, validator=ge(0))
-    """Instances that may be missing while an update runs. Does nothing in this version."""
+    """Instances that may be missing while an update runs."""
+    watch_s: float = attrs.field(default=10.0, validator=ge(0))
+    """How long a new instance is watched under load before the next old one is replaced."""
     smoke: str | None = None
     """File with requests that a new instance must answer. Not in this version."""
 

@@ -9,7 +9,7 @@ from tarn.domain.control_calls import ControlCall
 from tarn.domain.events import Event
 from tarn.domain.scaling import Decision
 
-__all__ = ["SCHEMA", "ClusterState", "Pause", "SavedState"]
+__all__ = ["SCHEMA", "ClusterState", "Pause", "SavedState", "Update"]
 
 
 class ClusterState(enum.StrEnum):
@@ -40,6 +40,31 @@ class Pause:
 
 
 @attrs.frozen
+class Update:
+    """The way of a fleet from one spec to another. It ends when no instance has another spec."""
+
+    number: int
+    """Counts the updates of a cluster from 1."""
+    before: str
+    """Hash of the spec that the fleet comes from."""
+    after: str
+    """Hash of the spec that was asked for."""
+    began_at: float
+    """Wall time, Unix seconds."""
+    undone: str = ""
+    """Why the fleet goes back to ``before``; empty: it goes on to ``after``."""
+    paused: bool = False
+    """No further instance is replaced until a person resumes it."""
+    proven: frozenset[str] = frozenset()
+    """Ids of the new instances that have proven themselves."""
+
+    @property
+    def target(self) -> str:
+        """Hash of the spec that all instances are to have."""
+        return self.before if self.undone else self.after
+
+
+@attrs.frozen
 class SavedState:
     """The part of a fleet that is saved. All times are wall seconds."""
 
@@ -66,6 +91,10 @@ class SavedState:
     """Why launching was given up; empty while it goes on."""
     halted_by: str = ""
     """Id of the instance whose failure was the last."""
+    update: Update | None = None
+    """The update that is on its way."""
+    updates: int = 0
+    """How many updates there were."""
     drains: tuple[tuple[str, float, str], ...] = ()
     """(instance id, since, reason) of each draining instance."""
     condemned: frozenset[str] = frozenset()
