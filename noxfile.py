@@ -288,8 +288,7 @@ def first_user(session: nox.Session) -> None:
 def endurance(session: nox.Session) -> None:
     """Real Tritons under load, killed masters, a provider blocked for a minute."""
     session.install("-e", EVERYTHING, *_group("tests"))
-    # Each has a fleet of its own, and waits for it; those of one group share one.
-    chosen = ("-n", "3", "--dist", "loadgroup", "-m", "endurance", "--timeout", "300")
+    chosen = (*THREE_BY_FILE, "-m", "endurance", "--timeout", "300")
     _pytest(session, *chosen, *_marked("endurance", "compat", "first_user", "local", "unit"))
 
 

@@ -29,7 +29,6 @@ from tarn.interfaces.lint import LintFinding
 pytestmark = [
     pytest.mark.triton,
     pytest.mark.timeout(400),  # all models load in one fixture
-    pytest.mark.xdist_group("lint_oracle"),
 ]
 
 CASES = cases("good") | cases("broken")

@@ -17,11 +17,7 @@ from open_loop import RE_READ_S, Fleet, Load, by_target
 
 import tarn
 
-pytestmark = [
-    pytest.mark.triton,
-    pytest.mark.endurance,
-    pytest.mark.xdist_group("load"),  # one fleet for all
-]
+pytestmark = [pytest.mark.triton, pytest.mark.endurance]
 
 MODELS = Path(__file__).parents[1] / "models"
 RATE, SECONDS = 200.0, 30.0
