@@ -78,6 +78,13 @@ class Fleet:
         found: dict[str, Any] | None = self.house.answered(self.name)
         return found
 
+    def without_master(self) -> Iterator[None]:
+        """Yield again and again until a master answers."""
+        pause = threading.Event()
+        while self.answered() is None:
+            yield
+            pause.wait(LOOK_S)
+
     def _has_master(self) -> bool:
         """Say whether a master listens where YARN says; where YARN does not say, one may.
 
@@ -86,7 +93,7 @@ class Fleet:
         """
         try:
             place = str(self.hadoop.app(self.application_id).get("amRPCAddress", ""))
-        except TarnError:
+        except (TarnError, OSError):  # OSError: this home does not know the application yet
             return True
         host, _, port = place.rpartition(":")
         if not port.isdecimal():
