@@ -82,7 +82,7 @@ class House:
         The command costs most of a second of a core, and who waits for a state looks often. It
         decides wherever the address and the token in the home do not lead to a master.
         """
-        status = self._master_status(name)
+        status = self.told(name)
         if status is not None:
             return status
         done = self.tarn("status", "-c", name, "-o", "json")
@@ -97,7 +97,8 @@ class House:
             return None
         return status if "instances" in status and not status.get("stale") else None
 
-    def _master_status(self, name: str) -> dict[str, Any] | None:
+    def told(self, name: str) -> dict[str, Any] | None:
+        """Return what the master that the home knows says; None if there is no answer."""
         try:
             url = str(self.ref(name)["url"])
             token = (self.directory(name) / "api_token").read_text().strip()

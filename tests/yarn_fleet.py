@@ -1,6 +1,7 @@
 """One fleet on a real YARN, seen from outside: the command line, the RM's REST, HDFS, processes."""
 
 import signal
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from house import ids, kill, until
 from servers.yarn import ContainerProcess, contained
 from tritonclient import http as triton
 
+from tarn.errors import TarnError
 from tarn.follow import MasterApi
 
 SETTLED_WITHIN_S = 120.0
@@ -71,8 +73,36 @@ class Fleet:
 
     def answered(self) -> dict[str, Any] | None:
         """Return the status, or None while no master answers."""
+        if self.house.told(self.name) is None and not self._has_master():
+            return None
         found: dict[str, Any] | None = self.house.answered(self.name)
         return found
+
+    def without_master(self) -> Iterator[None]:
+        """Yield again and again until a master answers."""
+        pause = threading.Event()
+        while self.answered() is None:
+            yield
+            pause.wait(LOOK_S)
+
+    def _has_master(self) -> bool:
+        """Say whether a master listens where YARN says; where YARN does not say, one may.
+
+        Without one, `tarn status` takes seconds of a core to find that out, which the next master
+        needs for its start.
+        """
+        try:
+            place = str(self.hadoop.app(self.application_id).get("amRPCAddress", ""))
+        except (TarnError, OSError):  # OSError: this home does not know the application yet
+            return True
+        host, _, port = place.rpartition(":")
+        if not port.isdecimal():
+            return False
+        try:
+            socket.create_connection((host, int(port)), timeout=2).close()
+        except OSError:
+            return False
+        return True
 
     @property
     def application_id(self) -> str:

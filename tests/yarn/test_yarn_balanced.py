@@ -61,7 +61,7 @@ def test_a_fleet_behind_haproxy_and_in_zookeeper(yarn_house, hadoop, tmp_path, e
             fleet.tarn("scale", "3")
             three = until(lambda: everywhere(3), 60, "three servers")
             url, epoch = fleet.url, fleet.kill_master()
-            while fleet.answered() is None:  # each look takes a while of its own
+            for _ in fleet.without_master():
                 assert set(proxy.servers()) == three
                 assert len(consumer.get_children(PATH)) == 3
             fleet.after(epoch)
