@@ -12,6 +12,7 @@ from tarn.domain.fleet import DemandReport, Fleet, FollowerState, Rules
 from tarn.domain.instance import Instance, InstanceState
 from tarn.domain.scaling import Decision
 from tarn.domain.state import SavedState
+from tarn.domain.update import FOR_UPDATE, REPLACED_BY_UPDATE
 from tarn.domain.view import DiscoveryView, Epoch
 
 __all__ = ["begin", "saved"]
@@ -221,7 +222,12 @@ def _recover(
     since, reason = drains.get(fact.instance_id, (at, ""))
     stopping = fact.instance_id in state.stops
     draining = fact.instance_id in drains or stopping
-    updated = state.update is not None and fact.spec_hash != state.update.target
+    # Else it would be one too many beside its replacement, and could leave before that serves.
+    updated = (
+        state.update is not None
+        and fact.spec_hash != state.update.target
+        and fact.instance_id in state.retiring
+    )
     return Instance(
         fact.instance_id,
         fact.spec_hash,
@@ -236,8 +242,9 @@ def _recover(
         ready_s=now_s if draining else None,
         condemned=fact.instance_id in state.condemned,
         evicted=fact.instance_id in state.evicted,
-        # what an update replaces is marked again by its next step
-        retiring=None if draining or updated else state.retiring.get(fact.instance_id),
+        retiring=None if draining else state.retiring.get(fact.instance_id),
+        retiring_for=FOR_UPDATE if updated else "",
+        retiring_code=REPLACED_BY_UPDATE if updated else "",
         others_then=0 if draining else state.others_then.get(fact.instance_id, 0),
         # its stop was posted, so it had left the view everywhere
         withdrawn_s=now_s if stopping else None,
