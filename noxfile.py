@@ -288,6 +288,7 @@ def first_user(session: nox.Session) -> None:
 def endurance(session: nox.Session) -> None:
     """Real Tritons under load, killed masters, a provider blocked for a minute."""
     session.install("-e", EVERYTHING, *_group("tests"))
+    # The tests of a file may share a fleet. (xdist's groups do nothing with pytest 9.2.)
     chosen = (*THREE_BY_FILE, "-m", "endurance", "--timeout", "300")
     _pytest(session, *chosen, *_marked("endurance", "compat", "first_user", "local", "unit"))
 

@@ -82,7 +82,7 @@ class House:
         The command costs most of a second of a core, and who waits for a state looks often. It
         decides wherever the address and the token in the home do not lead to a master.
         """
-        status = self.told(name)
+        status = self.direct_status(name)
         if status is not None:
             return status
         done = self.tarn("status", "-c", name, "-o", "json")
@@ -92,13 +92,12 @@ class House:
     def answered(self, name: str) -> dict[str, Any] | None:
         """Return the status, or None while no master answers."""
         try:
-            status = self.status(name)
+            return fresh(self.status(name))
         except AssertionError:
             return None
-        return status if "instances" in status and not status.get("stale") else None
 
-    def told(self, name: str) -> dict[str, Any] | None:
-        """Return what the master that the home knows says; None if there is no answer."""
+    def direct_status(self, name: str) -> dict[str, Any] | None:
+        """Return the status from the master that the home knows; None if it does not answer."""
         try:
             url = str(self.ref(name)["url"])
             token = (self.directory(name) / "api_token").read_text().strip()
@@ -213,6 +212,11 @@ def _kill(pid: int) -> None:
 def kill(pid: int, number: int = signal.SIGKILL) -> None:
     """Send a signal to one process that this test's fleet started."""
     os.kill(pid, number)
+
+
+def fresh(status: dict[str, Any]) -> dict[str, Any] | None:
+    """Return *status* if a master that is in control says it."""
+    return status if "instances" in status and not status.get("stale") else None
 
 
 def ids(status: Mapping[str, Any], state: str = "ready") -> set[str]:

@@ -1,7 +1,6 @@
 """One fleet on a real YARN, seen from outside: the command line, the RM's REST, HDFS, processes."""
 
 import signal
-import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -10,7 +9,8 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from house import ids, kill, until
+from house import fresh, ids, kill, until
+from servers.process import listens
 from servers.yarn import ContainerProcess, contained
 from tritonclient import http as triton
 
@@ -73,9 +73,12 @@ class Fleet:
 
     def answered(self) -> dict[str, Any] | None:
         """Return the status, or None while no master answers."""
-        if self.house.told(self.name) is None and not self._has_master():
-            return None
-        found: dict[str, Any] | None = self.house.answered(self.name)
+        status = self.house.direct_status(self.name)
+        if status is not None:
+            return fresh(status)
+        found: dict[str, Any] | None = None
+        if self._has_master():
+            found = self.house.answered(self.name)
         return found
 
     def without_master(self) -> Iterator[None]:
@@ -96,13 +99,7 @@ class Fleet:
         except (TarnError, OSError):  # OSError: this home does not know the application yet
             return True
         host, _, port = place.rpartition(":")
-        if not port.isdecimal():
-            return False
-        try:
-            socket.create_connection((host, int(port)), timeout=2).close()
-        except OSError:
-            return False
-        return True
+        return port.isdecimal() and listens(int(port), host)
 
     @property
     def application_id(self) -> str:

@@ -42,11 +42,11 @@ def free_port() -> int:
     return port
 
 
-def listens(port: int) -> bool:
-    """Say whether somebody takes connections at a port of 127.0.0.1."""
+def listens(port: int, host: str = "127.0.0.1") -> bool:
+    """Say whether somebody takes connections at a port of *host*."""
     with socket.socket() as one:
         one.settimeout(1)
-        return one.connect_ex(("127.0.0.1", port)) == 0
+        return one.connect_ex((host, port)) == 0
 
 
 class ServerProcess:

@@ -34,7 +34,7 @@ pytestmark = [
 ]
 NAME, PROXY, AGENT = "door", "lb1", "edge"
 INFER = {"inputs": [{"name": "IN", "shape": [2], "datatype": "FP32", "data": [7, 8]}]}
-GRACE_S = 240
+GRACE_S = 90
 """Longer than a busy machine needs for the next master."""
 
 
