@@ -158,8 +158,8 @@ _ABORTS = (3, 2, 6), (3, 2, 26)
 
 def _faults(target: HaproxyTarget, version: tuple[int, ...], *, added: bool) -> Iterable[Finding]:
     """Return what is known to be wrong with a *version* of HAProxy."""
-    first, mended = _ABORTS
-    if added and first <= version < mended:
+    first, fixed = _ABORTS
+    if added and first <= version < fixed:
         found = f"HAProxy {'.'.join(map(str, version))} may abort when servers come and go"
         row = CODES["TARN-3615"]
         yield Finding(row.code, f"HAProxy at {target.socket}", found, row.next_step, fatal=False)
