@@ -285,9 +285,7 @@ class YarnDeployer:
                 granted, deadline_s = True, self._now_s() + within_s
             waits = reports.waiting(report)
             if self._now_s() > deadline_s:
-                return reports.late_start(
-                    application_id, waits, within_s if granted else WAIT_S, granted=granted
-                )
+                return reports.late_start(report, within_s if granted else WAIT_S, granted=granted)
             if waits != said or self._now_s() > say_s:
                 self._say(waits)
                 said, say_s = waits, self._now_s() + _SAY_AGAIN_S

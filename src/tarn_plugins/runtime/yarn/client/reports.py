@@ -262,14 +262,21 @@ def unknown_application(application_id: str) -> LaunchError:
     return LaunchError("yarn", f"YARN does not know {application_id} any more")
 
 
-def late_start(application_id: str, waits: str, within_s: float, *, granted: bool) -> LaunchError:
+def late_start(report: ApplicationReport, within_s: float, *, granted: bool) -> LaunchError:
     """Return the error for a master that did not come up in time."""
+    application_id = report.application_id
+    # YARN starts one again that was silent for its expiry interval; often each one is too slow.
+    earlier = "".join(
+        f"; attempt {attempt.number} was given up: {_shortened(attempt.diagnostics)}"
+        for attempt in report.attempts[:-1]
+        if attempt.diagnostics
+    )
     log = f"Log: `yarn logs -applicationId {application_id}`"
     room = "Choose a queue with room in runtime.options.queue, or lower master.memory."
     since = "after it got its container" if granted else "after its submission"
     return LaunchError(
         "yarn",
-        f"its master did not come up within {within_s:g} s {since}: {waits}",
+        f"its master did not come up within {within_s:g} s {since}: {waiting(report)}{earlier}",
         code="TARN-3141",
         where=application_id,
         next_step=log if granted else room,

@@ -131,6 +131,18 @@ def test_any_diagnostics_become_words(text: str, state: str) -> None:
     assert isinstance(reports.given_up(report), str)
 
 
+def test_a_late_master_says_what_became_of_the_attempts_before() -> None:
+    """A cluster that is slower than YARN's expiry starts one after the other."""
+    timed_out = "ApplicationMaster for attempt appattempt_1_0006_000001 timed out"
+    attempts = (ApplicationAttempt(1, "FAILED", timed_out), ApplicationAttempt(2, "LAUNCHED"))
+    report = attrs.evolve(RUNNING, state="ACCEPTED", attempts=attempts)
+    error = reports.late_start(report, 60.0, granted=True)
+    assert error.found == (
+        "its master did not come up within 60 s after it got its container: its container was "
+        f"started; the master has not registered yet; attempt 1 was given up: {timed_out}"
+    )
+
+
 def test_a_later_attempt_that_does_not_listen_yet_is_a_master_that_comes_back() -> None:
     """The first one is only being started."""
     assert reports.ref_of(attrs.evolve(RUNNING, state="ACCEPTED"), "llama").restarts
