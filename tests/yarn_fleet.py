@@ -1,5 +1,6 @@
 """One fleet on a real YARN, seen from outside: the command line, the RM's REST, HDFS, processes."""
 
+import re
 import signal
 import threading
 import time
@@ -36,7 +37,9 @@ class Fleet:
 
     def up(self, spec: str, timeout_s: float = 150) -> None:
         done = self.house.tarn("up", "-f", spec, "--timeout", "120s", timeout_s=timeout_s)
-        assert done.returncode == 0, done.stderr
+        named = re.findall(r"application_\d+_\d+", done.stderr)
+        seen = map(self.hadoop.said_of, dict.fromkeys(named))
+        assert done.returncode == 0, "\n".join((done.stderr, *seen))
 
     def tarn(self, *arguments: str, timeout_s: float = 150) -> str:
         """Run a verb on this cluster that must succeed; return its standard output."""

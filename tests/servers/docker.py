@@ -30,7 +30,7 @@ from servers import docker_image, docker_python
 from servers.docker_daemon import Dockerd
 from servers.docker_daemon import lacking as no_dockerd
 from servers.maven import one_maven
-from servers.yarn import EXPIRY_S, Hadoop, YarnHouse, chosen, context, free_network
+from servers.yarn import Hadoop, YarnHouse, chosen, context, free_network
 from tarn.errors import TimedOutError
 from tarn.testing.wait import until
 from tarn_plugins.cli.sandbox import jars, options
@@ -41,6 +41,8 @@ SHARED = "TARN_TEST_DOCKER"
 REPOSITORY = "/models"
 """On HDFS: the models of the tests."""
 RUNS_AS = "nobody"
+PATIENT_S = 60.0
+"""Beside other sessions a master may start for longer than those of the other YARN tests may."""
 EXECUTOR = Path(__file__).parents[1] / "docker" / "container_executor.py"
 LINUX = "yarn.nodemanager.linux-container-executor"
 RUNTIME = "yarn.nodemanager.runtime.linux"
@@ -126,7 +128,7 @@ class DockerYarn:
             **chosen(),
             network=number,
             nodes=1,
-            expiry_s=EXPIRY_S,
+            expiry_s=PATIENT_S,
             hadoop_home=str(self.directory / "jars"),
             properties={
                 "yarn.nodemanager.container-executor.class": (

@@ -63,6 +63,16 @@ class Hadoop(Sandbox):
         found = self.rest.get(f"apps/{application_id}/appattempts")["appAttempts"]["appAttempt"]
         return sorted(found, key=lambda one: one["id"])
 
+    def said_of(self, application_id: str) -> str:
+        """Return the states that the daemons logged last of an application and its containers."""
+        mark = application_id.removeprefix("application_")
+        logs = (
+            self.directory / "logs" / f"{name}.log" for name in ("rm", *options.nodes(self.options))
+        )
+        lines = (line for log in logs for line in log.read_text("utf-8", "replace").splitlines())
+        states = (line for line in lines if " from " in line and f"_{mark}" in line)
+        return "\n".join(sorted(line[:200] for line in states)[-40:])
+
     def host(self, daemon: str) -> str:
         """Return the host name of a daemon."""
         return options.host(daemon, self.options)
