@@ -111,35 +111,11 @@ def _group(name: str) -> list[str]:
 
 
 def _pytest(session: nox.Session, *arguments: str) -> None:
-    """Run pytest as `_pytest_with` does, with the arguments of the command line, too."""
+    """Run pytest; each session keeps a cache of its own, and no user's settings reach it."""
     _pytest_with(session, {}, *arguments, *session.posargs)
 
 
 def _pytest_with(session: nox.Session, environ: dict[str, str], *arguments: str) -> None:
-    """Run pytest; the few tests that fail run once more, by themselves.
-
-    Processes side by side on two cores starve each other now and then, and something then comes too
-    late for anybody's patience. A fault fails again, also one that an example has shown, which
-    Hypothesis tries again. What passed the second time is named loudly: it is looked at,
-    and either the test or the product is corrected. Sessions that prove that no request is lost
-    (`endurance`, `scaling`) have no second run: lost once is lost.
-    """
-    failed = _cache(session) / "v" / "cache" / "lastfailed"
-    failed.unlink(missing_ok=True)  # of an earlier run
-    try:
-        _pytest_once(session, environ, *arguments)
-    except nox.command.CommandFailed:
-        names = sorted(json.loads(failed.read_text())) if failed.exists() else []
-        if not 0 < len(names) <= STARVED_AT_MOST:
-            raise
-        session.warn(f"FAILED ONCE, once more by themselves: {' '.join(names)}")
-        only = ("-n", "0", "--last-failed", "--last-failed-no-failures", "none")
-        _pytest_once(session, environ, *arguments, *only)
-        session.warn(f"FAILED BESIDE OTHERS, passed alone: {' '.join(names)}")
-
-
-def _pytest_once(session: nox.Session, environ: dict[str, str], *arguments: str) -> None:
-    """Run pytest; each session keeps a cache of its own, and no user's settings reach it."""
     if not any(argument.startswith("tests") for argument in arguments):
         session.skip("no such tests yet")
     cache = f"cache_dir={_cache(session)}"
@@ -148,6 +124,33 @@ def _pytest_once(session: nox.Session, environ: dict[str, str], *arguments: str)
 
 def _cache(session: nox.Session) -> Path:
     return Path(session.create_tmp()) / "pytest"
+
+
+def _servers(session: nox.Session, *arguments: str) -> None:
+    """Run tests that drive real servers, see `_servers_with`."""
+    _servers_with(session, {}, *arguments, *session.posargs)
+
+
+def _servers_with(session: nox.Session, environ: dict[str, str], *arguments: str) -> None:
+    """Run tests that drive real servers; the few that fail run once more, by themselves.
+
+    Fleets side by side on two cores starve each other now and then, and a master then starts too
+    late for anybody's patience. A fault fails again. What passed the second time is named loudly:
+    it is looked at, and either the test or the product is corrected. Sessions that prove that no
+    request is lost (`endurance`, `scaling`) have no second run: lost once is lost.
+    """
+    failed = _cache(session) / "v" / "cache" / "lastfailed"
+    failed.unlink(missing_ok=True)  # of an earlier run
+    try:
+        _pytest_with(session, environ, *arguments)
+    except nox.command.CommandFailed:
+        names = sorted(json.loads(failed.read_text())) if failed.exists() else []
+        if not 0 < len(names) <= STARVED_AT_MOST:
+            raise
+        session.warn(f"FAILED ONCE, once more by themselves: {' '.join(names)}")
+        only = ("-n", "0", "--last-failed", "--last-failed-no-failures", "none")
+        _pytest_with(session, environ, *arguments, *only)
+        session.warn(f"FAILED BESIDE OTHERS, passed alone: {' '.join(names)}")
 
 
 class _Strict(argparse.ArgumentParser):
@@ -302,7 +305,7 @@ def local(session: nox.Session) -> None:
     session.install("-e", EVERYTHING, *_group("tests"))
     chosen = ("-m", "triton and not endurance", "--timeout", "300")
     files = _marked("triton", "local", "unit", "compat", "docs")
-    _pytest(session, *SIDE_BY_SIDE, *chosen, *files)
+    _servers(session, *SIDE_BY_SIDE, *chosen, *files)
 
 
 @nox.session(python=ONE)
@@ -311,7 +314,7 @@ def first_user(session: nox.Session) -> None:
     """Lint, client, custom policy, why, verify and notebook, on real Tritons."""
     session.install("-e", EVERYTHING, *_group("tests"))
     chosen = ("-m", "triton", "--timeout", "300")
-    _pytest(session, *BY_FILE, *chosen, *_folders("first_user"))
+    _servers(session, *BY_FILE, *chosen, *_folders("first_user"))
 
 
 @nox.session(python=ONE)
@@ -321,8 +324,7 @@ def endurance(session: nox.Session) -> None:
     session.install("-e", EVERYTHING, *_group("tests"))
     # The tests of a file may share a fleet. (xdist's groups do nothing with pytest 9.2.)
     chosen = (*THREE_BY_FILE, "-m", "endurance", "--timeout", "300")
-    files = _marked("endurance", "compat", "first_user", "local", "unit")
-    _pytest_once(session, {}, *chosen, *files, *session.posargs)
+    _pytest(session, *chosen, *_marked("endurance", "compat", "first_user", "local", "unit"))
 
 
 @nox.session(python=ONE)
@@ -333,9 +335,8 @@ def scaling(session: nox.Session) -> None:
     # Fleets side by side, since they wait more than they compute; then those that are timed.
     # Four lanes, and the sequences through HAProxy.
     lanes = ("-n", "5", "--dist", "loadscope", "-k", "sequence", "--timeout", "300")
-    files = (*_folders("scaling"), *session.posargs)
-    _pytest_once(session, {}, *lanes, *files)
-    _pytest_once(session, {}, "-k", "not sequence", "--timeout", "300", *files)
+    _pytest(session, *lanes, *_folders("scaling"))
+    _pytest(session, "-k", "not sequence", "--timeout", "300", *_folders("scaling"))
 
 
 @nox.session(python=ONE)
@@ -357,7 +358,7 @@ def yarn(session: nox.Session) -> None:
     chosen = ("-m", "yarn", "-p", "no:faulthandler", "--timeout", "300")
     # What the smoke suite says, others say in more detail; `yarn_older` runs it.
     chosen = (*chosen, "--ignore", "tests/yarn/test_yarn_smoke.py")
-    _pytest_with(session, hadoop, *by_file, *chosen, *_folders("yarn"), *own)
+    _servers_with(session, hadoop, *by_file, *chosen, *_folders("yarn"), *own)
 
 
 @nox.session(python=ONE)
@@ -378,7 +379,7 @@ def _yarn_smoke(session: nox.Session, version: str) -> None:
     hadoop, own = _hadoop(session, version)
     _install_with_kerberos(session, "-e", WITH_YARN, *_group("tests"))
     chosen = ("-m", "yarn", "-p", "no:faulthandler", "--timeout", "300")
-    _pytest_with(session, hadoop, *chosen, "tests/yarn/test_yarn_smoke.py", *own)
+    _servers_with(session, hadoop, *chosen, "tests/yarn/test_yarn_smoke.py", *own)
 
 
 @nox.session(python=ONE)
@@ -387,7 +388,7 @@ def docker(session: nox.Session) -> None:
     """A real YARN that runs Docker containers; needs root, a dockerd, and debootstrap once."""
     _install_with_kerberos(session, "-e", WITH_YARN, *_group("tests"))
     chosen = ("-m", "docker", "-p", "no:faulthandler", "--timeout", "300")
-    _pytest(session, *chosen, *_folders("docker"))
+    _servers(session, *chosen, *_folders("docker"))
 
 
 @nox.session(python=ONE)
@@ -405,15 +406,15 @@ def discovery(session: nox.Session) -> None:
     """Real ZooKeeper, HAProxy and Knox; needs haproxy, Java and, the first time, Maven."""
     session.install("-e", EVERYTHING, *_group("tests"))
     files = _marked("discovery", "discovery", "compat")
-    _pytest(session, *BY_FILE, "-m", "discovery and not timed", "--timeout", "300", *files)
+    _servers(session, *BY_FILE, "-m", "discovery and not timed", "--timeout", "300", *files)
     for series in NEWER_HAPROXYS:
         named = ("haproxy_contract", "haproxy_servers", "haproxy_holding", "haproxy_neighbours")
         named += ("haproxy_master", "agent_haproxy", "lb_config_haproxy")
         newer = [f"tests/discovery/test_{name}.py" for name in named]
         chosen = (*BY_FILE, "-m", "discovery and not timed", "--timeout", "300")
-        _pytest_with(session, {"TARN_TEST_HAPROXY": series}, *chosen, *newer)
+        _servers_with(session, {"TARN_TEST_HAPROXY": series}, *chosen, *newer)
     # One by one: their loads are timed, and a starved HAProxy takes healthy servers for dead ones.
-    _pytest(session, "-m", "discovery and timed", "--timeout", "300", *files)
+    _servers(session, "-m", "discovery and timed", "--timeout", "300", *files)
 
 
 @nox.session(python=ONE)
@@ -427,7 +428,7 @@ def security(session: nox.Session) -> None:
     # The JVM and faulthandler want the same signals.
     chosen = ("-m", "security", "-p", "no:faulthandler", "--timeout", "300")
     files = (*_folders("security"), *_marked("security", "compat"))
-    _pytest(session, *THREE_BY_FILE, *chosen, *files)
+    _servers(session, *THREE_BY_FILE, *chosen, *files)
 
 
 @nox.session(python=ONE)
@@ -436,9 +437,9 @@ def gray(session: nox.Session) -> None:
     """Real Tritons that are healthy by their own word and fail their users; needs haproxy."""
     session.install("-e", EVERYTHING, *_group("tests"))
     chosen = ("-m", "gray", "--timeout", "300")
-    _pytest(session, *SIDE_BY_SIDE, *chosen, *_marked("gray", "local"))
+    _servers(session, *SIDE_BY_SIDE, *chosen, *_marked("gray", "local"))
     # Two fleets at a time: a fault is waited for longer than it is worked for, but loads are timed.
-    _pytest(session, *BOTH_CORES, *chosen, *_folders("gray"))
+    _servers(session, *BOTH_CORES, *chosen, *_folders("gray"))
 
 
 @nox.session(python=ONE)
@@ -451,8 +452,8 @@ def one_triton(session: nox.Session) -> None:
     session.install("-e", EVERYTHING, *_group("tests"), "pip")
     # Each worker has a fleet for the tests that only ask; a file that scales one has its own.
     chosen = ("-m", "one_triton and not timed", "--timeout", "300")
-    _pytest(session, *BY_FILE, *chosen, *_folders("one_triton"))
-    _pytest(session, "-m", "one_triton and timed", "--timeout", "300", *_folders("one_triton"))
+    _servers(session, *BY_FILE, *chosen, *_folders("one_triton"))
+    _servers(session, "-m", "one_triton and timed", "--timeout", "300", *_folders("one_triton"))
 
 
 @nox.session(python=ONE)
@@ -460,7 +461,7 @@ def one_triton(session: nox.Session) -> None:
 def limits(session: nox.Session) -> None:
     """Real masters without descriptors, disk, threads or a steady clock; root and a C compiler."""
     session.install("-e", EVERYTHING, *_group("tests"))
-    _pytest(session, *BOTH_CORES, "-m", "limits", "--timeout", "180", *_folders("limits"))
+    _servers(session, *BOTH_CORES, "-m", "limits", "--timeout", "180", *_folders("limits"))
 
 
 @nox.session(python=ONE)
@@ -468,7 +469,7 @@ def limits(session: nox.Session) -> None:
 def observe(session: nox.Session) -> None:
     """What people look at: a real Chromium, a real Prometheus, and Tritons; needs both programs."""
     session.install("-e", WITH_EYES, *_group("tests"), *_group("browser"))
-    _pytest(session, *THREE_BY_FILE, "-m", "observe", "--timeout", "300", *_folders("observe"))
+    _servers(session, *THREE_BY_FILE, "-m", "observe", "--timeout", "300", *_folders("observe"))
 
 
 @nox.session(python=ONE)

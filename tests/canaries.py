@@ -139,8 +139,6 @@ def _look_at_processes(canaries: Canaries, allowed: Allowed, seen: set[tuple[int
             if (int(entry.name), argv) in seen:
                 continue
             environ = (entry / "environ").read_bytes()
-            # In the middle of `exec` a process has no arguments, and a moment later both.
-            argv = argv or (entry / "cmdline").read_bytes()
         except OSError:
             continue
         seen.add((int(entry.name), argv))

@@ -200,7 +200,7 @@ def missing(case: Case, status: ExitStatus) -> list[str]:
     return lost
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(180)
 def test_up_ends_with_the_reason(docker_house: DockerHouse) -> None:
     """At the first refusal, for no other try can help; `tarn why` says the same."""
     spec = docker_house.spec(
@@ -216,7 +216,7 @@ def test_up_ends_with_the_reason(docker_house: DockerHouse) -> None:
         assert "Add /etc to docker.allowed.ro-mounts" in said
 
 
-@pytest.mark.timeout(400)  # what it waits for, and `tarn down` afterwards
+@pytest.mark.timeout(180)
 def test_shared_memory_that_is_not_there_is_said(docker_house: DockerHouse) -> None:
     """The model is unavailable; Triton's own words, and what to do about them."""
     spec = docker_house.spec(
