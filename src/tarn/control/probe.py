@@ -188,6 +188,7 @@ class Probe:
     def __init__(self, instance_id: str, target: ProbeTarget, around: ProbeContext) -> None:
         self._id, self._target, self._around = instance_id, target, around
         self.families = around.families
+        """Families of metrics to keep besides the usual ones."""
         self._live: Sample[bool] = Unknown("not probed yet")
         self._models: Sample[tuple[ModelState, ...]] = Unknown("not probed yet")
         self._gone = ""

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import attrs
 
-__all__ = ["Effect", "SpecChange", "changes", "effect_of"]
+__all__ = ["Change", "Effect", "changes", "effect_of"]
 
 
 class Effect(enum.StrEnum):
@@ -22,7 +22,7 @@ class Effect(enum.StrEnum):
 
 
 @attrs.frozen
-class SpecChange:
+class Change:
     """One key of the spec that differs."""
 
     path: str
@@ -96,7 +96,7 @@ def effect_of(path: str) -> tuple[Effect, str]:
 
 def changes(
     before: Iterable[tuple[str, object]], after: Iterable[tuple[str, object]]
-) -> Iterator[SpecChange]:
+) -> Iterator[Change]:
     """Yield the keys that differ, by path.
 
     Args:
@@ -107,7 +107,7 @@ def changes(
     for path in sorted(old.keys() | new.keys()):
         one, other = old.get(path), new.get(path)
         if one != other:
-            yield SpecChange(path, one, other, *effect_of(path))
+            yield Change(path, one, other, *effect_of(path))
 
 
 def _shown(value: object) -> str:

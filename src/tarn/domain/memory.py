@@ -150,6 +150,10 @@ def begin(  # noqa: PLR0913 (everything a master knows when it starts)
         min=state.min,
         max=state.max,
         pause=state.pause,
+        update=state.update,
+        updates=state.updates,
+        updated=state.updated,
+        editions=state.editions,
         changed_s=_monotonic(state.changed_at, now_s, at) if state.changed_at else None,
         strikes=state.strikes,
         retry_s=now_s + min(max(0.0, state.retry_at - at), RETRY_MOST_S),
@@ -167,19 +171,8 @@ def begin(  # noqa: PLR0913 (everything a master knows when it starts)
         control=_wanted_calls(state),
         calls_of_absent=_absent(had, instances),
     )
-    fleet = _with_update(fleet, state).note(at, "TARN-1002", fleet.name, f"epoch {epoch}")
+    fleet = fleet.note(at, "TARN-1002", fleet.name, f"epoch {epoch}")
     return fleet.notes(at, [("TARN-1004", i.id, f"process {i.container_id}") for i in instances])
-
-
-def _with_update(fleet: Fleet, state: SavedState) -> Fleet:
-    """Return *fleet* with its editions, and the update that is on its way."""
-    return attrs.evolve(
-        fleet,
-        update=state.update,
-        updates=state.updates,
-        updated=state.updated,
-        editions=state.editions,
-    )
 
 
 def _absent(
@@ -234,7 +227,7 @@ def _recover(
     since, reason = drains.get(fact.instance_id, (at, ""))
     stopping = fact.instance_id in state.stops
     draining = fact.instance_id in drains or stopping
-    # Else it would be one too many next to its replacement, and could leave before that serves.
+    # Else it would be one too many beside its replacement, and could leave before that serves.
     updated = (
         state.update is not None
         and fact.spec_hash != state.update.target

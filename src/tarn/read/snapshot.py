@@ -222,6 +222,8 @@ def build_snapshot(
 ) -> Snapshot:
     """Return the snapshot of *fleet*; if the view is unchanged, its text comes from *old*."""
     stands = standing(fleet, rules, around.now_s)
+    followers = sorted({*fleet.followers, *rules.required, *rules.followers})
+    waiting = ((i.id, prospect(i, fleet, rules)) for i in fleet.instances)
     snapshot = Snapshot(
         at=around.at,
         name=fleet.name,
@@ -238,7 +240,7 @@ def build_snapshot(
         instances=fleet.instances,
         ended=fleet.ended,
         view=fleet.view,
-        followers=_followers(fleet, rules, around),
+        followers=tuple(_follower(name, fleet, rules, around) for name in followers),
         events=fleet.events,
         decisions=fleet.decisions,
         issues=around.issues,
@@ -250,7 +252,7 @@ def build_snapshot(
         tally=around.tally,
         models=around.models,
         now_s=around.now_s,
-        prospects=_prospects(fleet, rules),
+        prospects={id_: waits for id_, waits in waiting if waits is not None},
         demand=fresh_demand(fleet, around.now_s),
         control=fleet.control,
         affinity=around.affinity,
@@ -268,16 +270,6 @@ def render_instances(snapshot: Snapshot) -> bytes:
     """Return ``host:port`` of each instance in the view, a line each."""
     lines = [f"{member.endpoint.http}\n" for member in snapshot.view.members]
     return "".join(lines).encode("utf-8", "replace")
-
-
-def _prospects(fleet: Fleet, rules: Rules) -> dict[str, Prospect]:
-    waiting = ((i.id, prospect(i, fleet, rules)) for i in fleet.instances)
-    return {id_: waits for id_, waits in waiting if waits is not None}
-
-
-def _followers(fleet: Fleet, rules: Rules, around: SnapshotInputs) -> tuple[Follower, ...]:
-    names = sorted({*fleet.followers, *rules.required, *rules.followers})
-    return tuple(_follower(name, fleet, rules, around) for name in names)
 
 
 def _follower(name: str, fleet: Fleet, rules: Rules, around: SnapshotInputs) -> Follower:

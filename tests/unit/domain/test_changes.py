@@ -5,7 +5,7 @@ import pytest
 
 from tarn.config import dump
 from tarn.config.loading import leaves, spec_hash
-from tarn.domain.changes import Effect, SpecChange, changes, effect_of
+from tarn.domain.changes import Change, Effect, changes, effect_of
 from tarn.testing.context import cluster_spec
 
 SPEC = dict(leaves(dump(cluster_spec())))
@@ -35,10 +35,10 @@ def test_what_differs_is_named_in_order() -> None:
     before = [("replicas.max", 3), ("models.repository", "/old"), ("drain.timeout", "10m")]
     after = [("replicas.max", 5), ("models.repository", "/new"), ("drain.timeout", "10m")]
     assert list(changes(before, after)) == [
-        SpecChange("models.repository", "/old", "/new", Effect.ROLLING),
-        SpecChange("replicas.max", 3, 5, Effect.LIVE),
+        Change("models.repository", "/old", "/new", Effect.ROLLING),
+        Change("replicas.max", 3, 5, Effect.LIVE),
     ]
-    assert str(SpecChange("replicas.initial", None, 2, Effect.NOTHING)) == (
+    assert str(Change("replicas.initial", None, 2, Effect.NOTHING)) == (
         "replicas.initial: (not set) -> 2"
     )
 

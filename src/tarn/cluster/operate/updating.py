@@ -18,7 +18,7 @@ from tarn.config.document import parse as parse_yaml
 from tarn.config.document import text_of
 from tarn.config.loading import leaves
 from tarn.domain import ClusterSpec
-from tarn.domain.changes import Effect, SpecChange, changes
+from tarn.domain.changes import Change, Effect, changes
 from tarn.errors import ConfigError, ConfigErrors, TarnError, TimedOutError
 from tarn.interfaces import Progress, Staged
 from tarn.plain.master_files import MASTER_FILES, SPEC, STAGED
@@ -35,7 +35,7 @@ class UpdatePlan:
     """What an update would do."""
 
     name: str
-    changes: tuple[SpecChange, ...]
+    changes: tuple[Change, ...]
     files: Mapping[str, str] = attrs.field(repr=False)
     """The new edition, as the master takes it; without the place of the models until `update`."""
 
@@ -66,7 +66,7 @@ def plan_update(spec: ClusterSpec, link: Link) -> UpdatePlan:
     tests = {name: data.decode() for name, data in carried_tests(spec).items()}
     files = {SPEC: text_of(new), STAGED: present[STAGED], **tests}
     again = tuple(
-        SpecChange(name, None, None, Effect.LIVE)
+        Change(name, None, None, Effect.LIVE)
         for name in sorted((files.keys() | present.keys()) - {SPEC, STAGED})
         if files.get(name) != present.get(name) and not found
     )
@@ -135,7 +135,7 @@ def raise_if_undone(ended: Mapping[str, Any], name: str) -> None:
             f"update {ended['number']} was rolled back: {ended['reason']}",
             code="TARN-1184",
             where=name,
-            next_step="The fleet serves as before. Correct the models or the spec, then "
+            next_step="The fleet serves as before. Mend the models or the spec, then "
             "`tarn update` again",
         )
 
@@ -156,7 +156,7 @@ def refuse(plan: UpdatePlan) -> None:
         raise ConfigErrors(wrong)
 
 
-def _differs(change: SpecChange) -> str:
+def _differs(change: Change) -> str:
     return str(change).partition(": ")[2]
 
 
@@ -168,7 +168,7 @@ def _with_models(plan: UpdatePlan, staged: Staged) -> UpdatePlan:
     moved = staged.location != before.get("location")
     if moved and not any(change.path == "models.repository" for change in found):
         digests = (before.get("digest") or "")[:12], (staged.digest or "")[:12]
-        found = (*found, SpecChange(_CONTENT, *digests, Effect.ROLLING))
+        found = (*found, Change(_CONTENT, *digests, Effect.ROLLING))
     return attrs.evolve(plan, changes=found, files=files)
 
 

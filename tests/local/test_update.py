@@ -2,18 +2,94 @@
 
 import shutil
 import signal
+import threading
 from pathlib import Path
+from typing import Self
 
+import numpy as np
 import pytest
+import yaml
 from house import House, kill, until
-from versions import SMOKE, VersionLoad, changed, written
+from tritonclient import http as triton
+
+import tarn
 
 pytestmark = pytest.mark.triton
+
+CONFIG = """
+backend: "python"
+max_batch_size: 0
+input [ { name: "IN", data_type: TYPE_INT32, dims: [ 1 ] } ]
+output [ { name: "OUT", data_type: TYPE_INT32, dims: [ 1 ] } ]
+instance_group [ { kind: KIND_CPU } ]
+"""
+MODEL = """
+import numpy as np
+import triton_python_backend_utils as pb
+
+class TritonPythonModel:
+    def execute(self, requests):
+        out = pb.Tensor("OUT", np.array([{answer}], np.int32))
+        return [pb.InferenceResponse([out]) for _ in requests]
+"""
+SMOKE = """{
+  "model": "version",
+  "inputs": [{"name": "IN", "shape": [1], "datatype": "INT32", "data": [0]}],
+  "expect": {"outputs": [{"name": "OUT", "data": [%d]}]}
+}"""
+
+
+class Load:
+    """Asks one after another through `cluster.client()`, and keeps every answer."""
+
+    def __init__(self, house: House, name: str) -> None:
+        self.answers: list[int] = []
+        self.lost: list[str] = []
+        self._over = threading.Event()
+        self._cluster = tarn.connect(name, environment=None)
+        self._threads = [threading.Thread(target=self._ask) for _ in range(4)]
+
+    def __enter__(self) -> Self:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        for thread in self._threads:
+            thread.join(30)
+        self._cluster.detach()
+
+    def _ask(self) -> None:
+        given = triton.InferInput("IN", [1], "INT32")
+        given.set_data_from_numpy(np.zeros(1, np.int32))
+        with self._cluster.client() as client:
+            while not self._over.wait(0.02):
+                try:
+                    answer = client.infer("version", [given]).as_numpy("OUT")
+                except Exception as error:  # noqa: BLE001 (each kind of loss counts)
+                    self.lost.append(repr(error))
+                else:
+                    self.answers.append(int(answer[0]))
 
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
     return written(tmp_path / "models-1", 1)
+
+
+def written(folder: Path, answer: int, model: str = MODEL) -> Path:
+    """Write a repository whose model answers *answer*."""
+    (folder / "version" / "1").mkdir(parents=True)
+    (folder / "version" / "config.pbtxt").write_text(CONFIG)
+    (folder / "version" / "1" / "model.py").write_text(model.replace("{answer}", str(answer)))
+    return folder
+
+
+def changed(spec: str, **keys) -> None:
+    """Change some keys of the file *spec*."""
+    path = Path(spec)
+    path.write_text(yaml.safe_dump({**yaml.safe_load(path.read_text()), **keys}))
 
 
 @pytest.mark.timeout(280)
@@ -32,7 +108,7 @@ def test_updates_lose_no_request_and_a_bad_one_goes_back(
     )
     done = house.tarn("up", "-f", spec)
     assert done.returncode == 0, done.stderr
-    with VersionLoad("moved") as load:
+    with Load(house, "moved") as load:
         changed(spec, models={"repository": str(written(house.root / "models-2", 2))})
         planned = house.tarn("update", "-f", spec, "--dry-run")
         assert planned.returncode == 0, planned.stderr
@@ -81,7 +157,7 @@ def test_a_killed_master_goes_on_with_the_update(
     )
     done = house.tarn("up", "-f", spec)
     assert done.returncode == 0, done.stderr
-    with VersionLoad("killed") as load:
+    with Load(house, "killed") as load:
         changed(spec, models={"repository": str(written(house.root / "models-2", 2))})
         done = house.tarn("update", "-f", spec, "--no-wait")
         assert done.returncode == 0, done.stderr
