@@ -121,8 +121,8 @@ def _pytest_with(session: nox.Session, environ: dict[str, str], *arguments: str)
     Processes side by side on two cores starve each other now and then, and something then comes too
     late for anybody's patience. A fault fails again, also one that an example has shown, which
     Hypothesis tries again. What passed the second time is named loudly: it is looked at,
-    and either the test or the product is corrected. Sessions that prove that no request is lost
-    (`endurance`, `scaling`) have no second run: lost once is lost.
+    and either the test or the product is corrected. `endurance`, `scaling` and `security` have no
+    second run: a request that was lost once is lost, and a secret that was seen once is out.
     """
     failed = _cache(session) / "v" / "cache" / "lastfailed"
     failed.unlink(missing_ok=True)  # of an earlier run
@@ -427,7 +427,7 @@ def security(session: nox.Session) -> None:
     # The JVM and faulthandler want the same signals.
     chosen = ("-m", "security", "-p", "no:faulthandler", "--timeout", "300")
     files = (*_folders("security"), *_marked("security", "compat"))
-    _pytest(session, *THREE_BY_FILE, *chosen, *files)
+    _pytest_once(session, {}, *THREE_BY_FILE, *chosen, *files, *session.posargs)
 
 
 @nox.session(python=ONE)
