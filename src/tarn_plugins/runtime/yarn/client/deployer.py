@@ -283,9 +283,9 @@ class YarnDeployer:
                 return reports.failed_start(application_id, reason)
             if report.container_granted and not granted:  # the time of the master itself begins
                 granted, deadline_s = True, self._now_s() + within_s
-            waits = reports.waiting(report)
             if self._now_s() > deadline_s:
                 return reports.late_start(report, within_s if granted else WAIT_S, granted=granted)
+            waits = reports.waiting(report)
             if waits != said or self._now_s() > say_s:
                 self._say(waits)
                 said, say_s = waits, self._now_s() + _SAY_AGAIN_S

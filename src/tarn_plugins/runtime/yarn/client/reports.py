@@ -265,7 +265,7 @@ def unknown_application(application_id: str) -> LaunchError:
 def late_start(report: ApplicationReport, within_s: float, *, granted: bool) -> LaunchError:
     """Return the error for a master that did not come up in time."""
     application_id = report.application_id
-    # YARN starts one again that was silent for its expiry interval; often each one is too slow.
+    # YARN gives up a master that is silent for its expiry interval. The next one is often as slow.
     earlier = "".join(
         f"; attempt {attempt.number} was given up: {_shortened(attempt.diagnostics)}"
         for attempt in report.attempts[:-1]
