@@ -118,11 +118,11 @@ def _pytest(session: nox.Session, *arguments: str) -> None:
 def _pytest_with(session: nox.Session, environ: dict[str, str], *arguments: str) -> None:
     """Run pytest; the few tests that fail run once more, by themselves.
 
-    Processes side by side on two cores starve each other now and then, and something then comes too
-    late for anybody's patience. A fault fails again, also one that an example has shown, which
-    Hypothesis tries again. What passed the second time is named loudly: it is looked at,
-    and either the test or the product is corrected. `endurance`, `scaling` and `security` have no
-    second run: a request that was lost once is lost, and a secret that was seen once is out.
+    Processes side by side on two cores starve each other now and then, and something then takes
+    longer than a test waits. A fault fails again, also with the example that Hypothesis found.
+    Tests that passed the second time are named: either the test or the product is to be corrected.
+    `endurance`, `scaling` and `security` have no second run: a request that was lost once is lost,
+    and a secret that was seen once is out.
     """
     failed = _cache(session) / "v" / "cache" / "lastfailed"
     failed.unlink(missing_ok=True)  # of an earlier run

@@ -37,9 +37,12 @@ class Fleet:
 
     def up(self, spec: str, timeout_s: float = 150) -> None:
         done = self.house.tarn("up", "-f", spec, "--timeout", "120s", timeout_s=timeout_s)
-        named = re.findall(r"application_\d+_\d+", done.stderr)
-        seen = map(self.hadoop.said_of, dict.fromkeys(named))
-        assert done.returncode == 0, "\n".join((done.stderr, *seen))
+        assert done.returncode == 0, self._with_states(done.stderr)
+
+    def _with_states(self, stderr: str) -> str:
+        """Return *stderr*, and what YARN logged of the applications that it names."""
+        named = dict.fromkeys(re.findall(r"application_\d+_\d+", stderr))
+        return "\n".join((stderr, *map(self.hadoop.said_of, named)))
 
     def tarn(self, *arguments: str, timeout_s: float = 150) -> str:
         """Run a verb on this cluster that must succeed; return its standard output."""

@@ -42,7 +42,7 @@ REPOSITORY = "/models"
 """On HDFS: the models of the tests."""
 RUNS_AS = "nobody"
 PATIENT_S = 60.0
-"""Beside other sessions a master may start for longer than those of the other YARN tests may."""
+"""YARN's expiry interval here: a master starts slowly while other sessions use the same cores."""
 EXECUTOR = Path(__file__).parents[1] / "docker" / "container_executor.py"
 LINUX = "yarn.nodemanager.linux-container-executor"
 RUNTIME = "yarn.nodemanager.runtime.linux"

@@ -66,9 +66,7 @@ class Hadoop(Sandbox):
     def said_of(self, application_id: str) -> str:
         """Return the states that the daemons logged last of an application and its containers."""
         mark = application_id.removeprefix("application_")
-        logs = (
-            self.directory / "logs" / f"{name}.log" for name in ("rm", *options.nodes(self.options))
-        )
+        logs = (self.directory / "logs").glob("*.log")
         lines = (line for log in logs for line in log.read_text("utf-8", "replace").splitlines())
         states = (line for line in lines if " from " in line and f"_{mark}" in line)
         return "\n".join(sorted(line[:200] for line in states)[-40:])

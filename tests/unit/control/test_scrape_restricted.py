@@ -1,9 +1,9 @@
 """The scraper and a Triton that wants a key, against fakes on real sockets."""
 
-from test_scrape import watching
+from test_scrape import is_live, watching
 
 from tarn.control.scrape import ProbeTarget, WarmupRequest
-from tarn.domain import Known, Reading, Unknown
+from tarn.domain import Known, Unknown
 from tarn.testing.fake_triton import FakeTriton
 from tarn.triton.restricted import Keys
 
@@ -18,11 +18,6 @@ def restricted(triton: FakeTriton) -> None:
     triton._server.state.restricted = {part: ("tarn-key", "k") for part, _, _ in KEYS.held}
 
 
-def lives(reading: Reading) -> bool | None:
-    """Return what the instance says of its health, whatever the age of that; None: nothing."""
-    return reading.live.value if isinstance(reading.live, Known) else None
-
-
 def test_with_the_key_everything_is_seen_warmed_and_unloaded() -> None:
     """Whatever part is restricted."""
     with FakeTriton("m") as triton:
@@ -31,7 +26,7 @@ def test_with_the_key_everything_is_seen_warmed_and_unloaded() -> None:
         target = ProbeTarget(triton.endpoint, (wanted,), keys=KEYS)
         with watching(a=target) as watcher:
             reading = watcher.until(lambda r: isinstance(r.models, Known))
-            assert lives(reading) is True
+            assert is_live(reading)
             target = ProbeTarget(triton.endpoint, (wanted,), unload=True, keys=KEYS)
             watcher.scraper.watch({"a": target})
             watcher.until(lambda r: r.unloaded == Known(value=True))
@@ -42,5 +37,5 @@ def test_without_the_key_nothing_is_known() -> None:
     with FakeTriton("m") as triton:
         restricted(triton)
         with watching(a=ProbeTarget(triton.endpoint)) as watcher:
-            reading = watcher.until(lambda r: lives(r) is False)
+            reading = watcher.until(lambda r: isinstance(r.live, Known) and not r.live.value)
             assert reading.models == Unknown("the repository index answered 403")
