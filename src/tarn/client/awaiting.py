@@ -1,16 +1,17 @@
 """The client for asyncio: tritonclient's HTTP API over a whole fleet, on one event loop."""
 
 import asyncio
+import ssl
 import threading
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Self, TypeVar
 
-import aiohttp
 from tritonclient.http import InferResult
 from tritonclient.http.aio import InferenceServerClient
 from tritonclient.utils import InferenceServerException
 
 from tarn.client.affinity import RequestKey
+from tarn.client.aio_connection import AioConnection
 from tarn.client.attempts import (
     one_of,
     raise_if_error,
@@ -23,11 +24,10 @@ from tarn.client.http_connection import (
     CutError,
     HttpResponse,
     LateError,
-    NotConnectedError,
     WireError,
 )
 from tarn.client.master_link import FleetLink, MasterSource
-from tarn.client.pool import PoolMember
+from tarn.client.pool import MOST_KEPT, PoolMember
 from tarn.client.requests import Prepared, inference, plain, plugged
 from tarn.client.targets import ClientOptions, ServiceAddress
 from tarn.errors import RefusedError, TarnError
@@ -112,8 +112,9 @@ class AioClient(_AioTritonAdapter):
         self._link = FleetLink(targets, source, options)
         self._fleet, self._options = self._link.pool, self._link.options
         self._router = self._link.router
-        self._sessions: dict[PoolMember, aiohttp.ClientSession] = {}
-        self._closings: set[asyncio.Task[None]] = set()
+        self._tls = self._options.tls
+        self._idle: dict[PoolMember, list[AioConnection]] = {}
+        self._connections: set[AioConnection] = set()
         self._begun: asyncio.Task[None] | None = None
         self._changed = asyncio.Event()
 
@@ -129,13 +130,14 @@ class AioClient(_AioTritonAdapter):
         return f"AioClient({names or 'no instance'})"
 
     async def close(self) -> None:
-        """Close the connections and end the thread. Idempotent."""
+        """Close the connections and end the thread; requests in flight are cut. Idempotent."""
         self._link.closed = True
         await asyncio.to_thread(self._link.close)
-        sessions, self._sessions = list(self._sessions.values()), {}
-        for session in sessions:
-            await session.close()
-        await asyncio.gather(*self._closings, return_exceptions=True)
+        self._idle.clear()
+        ending = [connection.lost for connection in self._connections]
+        for connection in tuple(self._connections):
+            connection.close()
+        await asyncio.gather(*ending)
 
     @property
     def targets(self) -> tuple[ServiceAddress, ...]:
@@ -301,8 +303,11 @@ class AioClient(_AioTritonAdapter):
         """Send *request* to *slot*, where it is already counted as in flight."""
         answered, whose = False, None
         try:
-            answer = await self._over(self._session(slot), slot.target, request)
+            head = request.head(slot.target)
+            connection = await self._connection(slot)
+            answer = await connection.ask(head, request.body)
             answered, whose = True, whose_fault(answer)
+            self._keep(slot, connection, answer)
         except LateError:
             whose = Culprit.SERVER
             raise
@@ -312,24 +317,30 @@ class AioClient(_AioTritonAdapter):
                 self._let_go(slot)
         return answer
 
-    async def _over(
-        self, session: aiohttp.ClientSession, target: ServiceAddress, request: Prepared
-    ) -> HttpResponse:
-        headers = {str(name): str(value) for name, value in request.headers.items()}
-        body = request.body if request.method == "POST" else None
-        url = f"{target.url}/{request.uri}"
-        try:
-            async with session.request(request.method, url, data=body, headers=headers) as response:
-                whole = await response.read()
-        except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
-            raise NotConnectedError(str(error)) from error
-        except TimeoutError as error:
-            found = f"no answer for {self._options.answer_within_s:g} s"
-            raise LateError(found) from error
-        except (aiohttp.ClientError, ConnectionError) as error:
-            raise CutError(str(error) or type(error).__name__) from error
-        found_headers = {name.lower(): value for name, value in response.headers.items()}
-        return HttpResponse(response.status, found_headers, whole)
+    async def _connection(self, slot: PoolMember) -> AioConnection:
+        idle = self._idle.get(slot, [])
+        while idle:
+            connection = idle.pop()
+            if connection.fresh:
+                return connection
+            connection.close()
+        if slot.target.tls and self._tls is None:
+            self._tls = ssl.create_default_context()
+        connection = await AioConnection.open(slot.target, self._options, self._tls)
+        self._connections.add(connection)
+        connection.lost.add_done_callback(lambda _: self._connections.discard(connection))
+        if self._link.closed:
+            connection.close()
+        self._link.check()
+        return connection
+
+    def _keep(self, slot: PoolMember, connection: AioConnection, answer: HttpResponse) -> None:
+        """Keep *connection* for the next request, if it can carry one."""
+        keeps = answer.keeps and not slot.gone and not self._link.closed
+        if keeps and len(idle := self._idle.setdefault(slot, [])) < MOST_KEPT:
+            idle.append(connection)
+        else:
+            connection.close()
 
     async def _in_sequence(self, request: Prepared, key: RequestKey) -> HttpResponse:
         """Send to the instance of the sequence, which its first request chooses."""
@@ -375,10 +386,10 @@ class AioClient(_AioTritonAdapter):
         self._link.start()
 
     def _tidy(self) -> None:
-        """Wake waiting calls, and close sessions to instances that left the view."""
+        """Wake waiting calls, and close connections to instances that left the view."""
         self._changed.set()
         self._changed = asyncio.Event()
-        for slot in [s for s in self._sessions if s.gone and s.in_flight == 0]:
+        for slot in [s for s in self._idle if s.gone and s.in_flight == 0]:
             self._let_go(slot)
 
     async def _wait(self, limit_s: float) -> None:
@@ -389,28 +400,9 @@ class AioClient(_AioTritonAdapter):
         except TimeoutError:
             return
 
-    def _session(self, slot: PoolMember) -> aiohttp.ClientSession:
-        session = self._sessions.get(slot)
-        if session is None:
-            self._link.check()
-            options = self._options
-            timeout = aiohttp.ClientTimeout(
-                total=None, sock_connect=options.connect_within_s, sock_read=options.answer_within_s
-            )
-            tls = True if options.tls is None else options.tls
-            connector = aiohttp.TCPConnector(ssl=tls, limit=0)
-            session = aiohttp.ClientSession(
-                connector=connector, timeout=timeout, auto_decompress=False, trust_env=False
-            )
-            self._sessions[slot] = session
-        return session
-
     def _let_go(self, slot: PoolMember) -> None:
-        session = self._sessions.pop(slot, None)
-        if session is not None:
-            task = asyncio.get_running_loop().create_task(session.close())
-            self._closings.add(task)
-            task.add_done_callback(self._closings.discard)
+        for connection in self._idle.pop(slot, ()):
+            connection.close()
 
 
 _EXPECTED = (TarnError, InferenceServerException)

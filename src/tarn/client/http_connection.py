@@ -1,7 +1,8 @@
 """HTTP/1.1 over plain sockets: one request at a time, whole answers, and exact failures.
 
 tritonclient's own transport belongs to one thread, and does not distinguish a request that was
-never sent from one that was cut. Connections of this module may be passed between threads.
+never sent from one that was cut. Connections of this module may be passed between threads. How an
+answer is read is the same for threads and for asyncio: `reading` does no I/O.
 """
 
 import contextlib
@@ -9,6 +10,7 @@ import re
 import select
 import socket
 import ssl
+from collections.abc import Generator
 from typing import Self
 
 from tarn.client.targets import ServiceAddress
@@ -21,9 +23,13 @@ __all__ = [
     "NotConnectedError",
     "NotHttpError",
     "WireError",
+    "reading",
+    "said",
 ]
 
 BLOCK = 65536
+# A larger body is read in such blocks.
+LARGE_BLOCK = 262144
 LARGEST_HEAD = 65536
 # A smaller body is sent together with its head, in one system call.
 JOINED_BELOW = 65536
@@ -57,10 +63,14 @@ class NotHttpError(WireError):
 class HttpResponse:
     """One whole answer, with the methods that tritonclient calls."""
 
-    __slots__ = ("_at", "body", "headers", "status_code")
+    __slots__ = ("_at", "body", "headers", "keeps", "status_code")
 
-    def __init__(self, status_code: int, headers: dict[str, str], body: bytes) -> None:
+    def __init__(
+        self, status_code: int, headers: dict[str, str], body: bytes, *, keeps: bool = False
+    ) -> None:
         self.status_code, self.headers, self.body = status_code, headers, body
+        # Whether the server keeps the connection open for another request.
+        self.keeps = keeps
         self._at = 0
 
     def get(self, name: str, default: str | None = None) -> str | None:
@@ -106,7 +116,7 @@ class ClientConnection:
         except TimeoutError as error:
             raise NotConnectedError(f"no connection within {connect_within_s:g} s") from error
         except (OSError, ValueError) as error:  # ValueError: an impossible host name
-            raise NotConnectedError(_said(error)) from error
+            raise NotConnectedError(said(error)) from error
         self._look: select.poll | None = None
 
     def __enter__(self) -> Self:
@@ -152,92 +162,120 @@ class ClientConnection:
             found = f"no answer for {self._answer_within_s:g} s"
             raise LateError(found) from error
         except OSError as error:
-            raise CutError(_said(error)) from error
+            raise CutError(said(error)) from error
 
     def _read(self) -> HttpResponse:
-        data = b""
-        while True:
-            end = data.find(b"\r\n\r\n")
-            if end >= 0:
-                status, headers = _parsed(data[:end])
-                data = data[end + 4 :]
-                if status >= 200:  # noqa: PLR2004 (the final answer follows an interim one)
-                    return self._whole(status, headers, data)
-                continue
-            if len(data) > LARGEST_HEAD:
-                raise NotHttpError("sends an HTTP head without an end")
-            data += self._more()
+        reader = reading()
+        size = next(reader)
+        try:
+            while True:
+                size = reader.send(self._sock.recv(size))
+        except StopIteration as end:
+            answer: HttpResponse = end.value
+            self.keeps = answer.keeps
+            return answer
 
-    def _whole(self, status: int, headers: dict[str, str], data: bytes) -> HttpResponse:
-        self.keeps = headers.get("connection", "").lower() != "close"
-        if status in _WITHOUT_BODY:
-            self.keeps = self.keeps and not data
-            return HttpResponse(status, headers, b"")
-        if "chunked" in headers.get("transfer-encoding", "").lower():
-            return HttpResponse(status, headers, self._chunks(data))
-        length = headers.get("content-length")
-        if length is None:  # the body ends with the connection
-            self.keeps = False
-            parts = [data]
-            while block := self._sock.recv(BLOCK):
-                parts.append(block)
-            return HttpResponse(status, headers, b"".join(parts))
-        if not _LENGTH.fullmatch(length):
-            raise NotHttpError(f"sends Content-Length = '{length[:40]}'")
-        return HttpResponse(status, headers, self._exactly(int(length), data))
 
-    def _exactly(self, length: int, data: bytes) -> bytes:
-        if len(data) >= length:
-            self.keeps = self.keeps and len(data) == length
-            return data if len(data) == length else data[:length]
-        buffer = bytearray(length)
-        buffer[: len(data)] = data
-        view, at = memoryview(buffer), len(data)
+_Reader = Generator[int, bytes, HttpResponse]
+_Body = Generator[int, bytes, tuple[bytes, bool]]
+
+
+def reading() -> _Reader:
+    """Read one whole answer from the blocks that are sent in.
+
+    Yields:
+        How many bytes to read next; a block may have fewer. An empty one is the end of the
+        connection.
+
+    Raises:
+        CutError: The connection ended first.
+        NotHttpError: The answer is not HTTP.
+    """
+    data = b""
+    while True:
+        end = data.find(b"\r\n\r\n")
+        if end >= 0:
+            status, headers = _parsed(data[:end])
+            data = data[end + 4 :]
+            if status >= 200:  # noqa: PLR2004 (the final answer follows an interim one)
+                body, whole = yield from _body(status, headers, data)
+                keeps = whole and headers.get("connection", "").lower() != "close"
+                return HttpResponse(status, headers, body, keeps=keeps)
+            continue
+        if len(data) > LARGEST_HEAD:
+            raise NotHttpError("sends an HTTP head without an end")
+        data += yield from _more()
+
+
+def _body(status: int, headers: dict[str, str], data: bytes) -> _Body:
+    """Read the body, which begins with *data*; return it, and whether the answer ended there."""
+    if status in _WITHOUT_BODY:
+        return b"", not data
+    if "chunked" in headers.get("transfer-encoding", "").lower():
+        return (yield from _chunks(data))
+    length = headers.get("content-length")
+    if length is None:  # the body ends with the connection
+        parts = [data]
+        while block := (yield LARGE_BLOCK):
+            parts.append(block)
+        return b"".join(parts), False
+    if not _LENGTH.fullmatch(length):
+        raise NotHttpError(f"sends Content-Length = '{length[:40]}'")
+    return (yield from _exactly(int(length), data))
+
+
+def _exactly(length: int, data: bytes) -> _Body:
+    if len(data) < length:
+        parts, at = [data], len(data)
         while at < length:
-            got = self._sock.recv_into(view[at:])
-            if got == 0:
+            block = yield min(length - at, LARGE_BLOCK)
+            if not block:
                 raise CutError(f"the answer ended after {at} of {length} bytes")
-            at += got
-        return bytes(buffer)
+            parts.append(block)
+            at += len(block)
+        data = b"".join(parts)
+    return (data, True) if len(data) == length else (data[:length], False)
 
-    def _chunks(self, data: bytes) -> bytes:
-        parts: list[bytes] = []
-        at = 0
-        while True:
-            line, data, at = self._line(data, at)
-            digits = line.partition(b";")[0].strip()
-            if not _CHUNK.fullmatch(digits):
-                raise NotHttpError("sends a chunk without a size")
-            size = int(digits, 16)
-            if size == 0:
-                break
-            end = at + size + 2
-            if len(data) < end:  # a bytearray grows in place, without a copy for each block
-                grown = bytearray(data[at:])
-                while len(grown) < size + 2:
-                    grown += self._more()
-                data, at, end = bytes(grown), 0, size + 2
-            parts.append(data[at : end - 2])
-            at = end
-        while True:  # trailers, and the empty line after them
-            line, data, at = self._line(data, at)
-            if not line:
-                self.keeps = self.keeps and at == len(data)
-                return b"".join(parts)
 
-    def _line(self, data: bytes, at: int) -> tuple[bytes, bytes, int]:
-        """Return the line at *at*, the data that contains it, and the end of it there."""
-        while (end := data.find(b"\r\n", at)) < 0:
-            if len(data) - at > LARGEST_HEAD:
-                raise NotHttpError("sends a line without an end")
-            data, at = data[at:] + self._more(), 0
-        return data[at:end], data, end + 2
+def _chunks(data: bytes) -> _Body:
+    parts: list[bytes] = []
+    at = 0
+    while True:
+        line, data, at = yield from _line(data, at)
+        digits = line.partition(b";")[0].strip()
+        if not _CHUNK.fullmatch(digits):
+            raise NotHttpError("sends a chunk without a size")
+        size = int(digits, 16)
+        if size == 0:
+            break
+        end = at + size + 2
+        if len(data) < end:  # a bytearray grows in place, without a copy for each block
+            grown = bytearray(data[at:])
+            while len(grown) < size + 2:
+                grown += yield from _more()
+            data, at, end = bytes(grown), 0, size + 2
+        parts.append(data[at : end - 2])
+        at = end
+    while True:  # trailers, and the empty line after them
+        line, data, at = yield from _line(data, at)
+        if not line:
+            return b"".join(parts), at == len(data)
 
-    def _more(self) -> bytes:
-        block = self._sock.recv(BLOCK)
-        if not block:
-            raise CutError("the connection was closed before the answer was whole")
-        return block
+
+def _line(data: bytes, at: int) -> Generator[int, bytes, tuple[bytes, bytes, int]]:
+    """Return the line at *at*, the data that contains it, and the end of it there."""
+    while (end := data.find(b"\r\n", at)) < 0:
+        if len(data) - at > LARGEST_HEAD:
+            raise NotHttpError("sends a line without an end")
+        data, at = data[at:] + (yield from _more()), 0
+    return data[at:end], data, end + 2
+
+
+def _more() -> Generator[int, bytes, bytes]:
+    block = yield BLOCK
+    if not block:
+        raise CutError("the connection was closed before the answer was whole")
+    return block
 
 
 def _connected(
@@ -269,5 +307,6 @@ def _parsed(head: bytes) -> tuple[int, dict[str, str]]:
     return int(rest[:3]), headers
 
 
-def _said(error: Exception) -> str:
+def said(error: Exception) -> str:
+    """Return what an error of the system says, without its number."""
     return (error.strerror if isinstance(error, OSError) else None) or str(error)

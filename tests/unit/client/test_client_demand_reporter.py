@@ -121,12 +121,14 @@ def test_on_an_event_loop(asleep):
 
 def test_over_grpc(asleep):
     """A stream waits like a request."""
+    grpc = pytest.importorskip("tritonclient.grpc", reason="needs the extra 'grpc'")
+    inputs = [grpc.InferInput("IN", [1], "FP32")]
     master, _ = asleep
     with tarn.client.grpc(master.url, api_token=TOKEN_TEXT, wait_s=1.0) as client:
         with pytest.raises(UnreachableError, match="no instance was ready"):
-            next(client.stream("echo", tensor(7)))
+            next(client.stream("echo", inputs))
         with pytest.raises(UnreachableError, match="no instance was ready"):
-            client.infer("echo", tensor(7))
+            client.infer("echo", inputs)
     assert demands(master)
 
 

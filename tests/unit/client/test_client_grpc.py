@@ -20,7 +20,13 @@ from tarn.errors import ConfigError, RefusedError, TimedOutError, UnreachableErr
 from tarn.testing.wait import until
 
 grpc = pytest.importorskip("grpc", reason="pip install 'tarn-orchestrator[grpc]'")
-from tritonclient.grpc import InferInput, service_pb2, service_pb2_grpc  # noqa: E402
+from tritonclient.grpc import (  # noqa: E402
+    InferenceServerClient,
+    InferInput,
+    InferRequestedOutput,
+    service_pb2,
+    service_pb2_grpc,
+)
 
 
 def tensor(number):
@@ -44,10 +50,12 @@ class Service(service_pb2_grpc.GRPCInferenceServiceServicer):
 
     def __init__(self):
         self.asked = 0
+        self.newest = None
         self.fails: Callable[[grpc.ServicerContext, int], None] = lambda _context, _said: None
 
     def ModelInfer(self, request, context):  # noqa: N802 (Triton's name)
         self.asked += 1
+        self.newest = request
         self.fails(context, 0)
         return answer(request, np.frombuffer(request.raw_input_contents[0], np.float32)[0])
 
@@ -234,6 +242,56 @@ def test_a_stream_is_asked_of_another_one_only_before_its_first_answer(two):
             assert len(list(client.stream("counter", tensor(1)))) == 3
 
 
+def _inputs(*counts):
+    every = [InferInput(f"IN{n}", [count], "FP32") for n, count in enumerate(counts)]
+    for one in every:
+        one.set_data_from_numpy(np.arange(one.shape()[0], dtype=np.float32))
+    return every
+
+
+def _in_shared_memory():
+    (one,) = _inputs(1)
+    shared = InferInput("SHARED", [4], "FP32")
+    shared.set_shared_memory("region", 16)
+    return [one, shared]
+
+
+@pytest.mark.parametrize(
+    ("inputs", "named"),
+    [
+        (_inputs(1), {}),
+        (_inputs(31, 32, 5000, 600_000), {"outputs": [InferRequestedOutput("OUT")]}),
+        (_in_shared_memory(), {"model_version": "2", "request_id": "seven"}),
+        (_inputs(1), {"sequence_id": "a", "sequence_start": True, "sequence_end": True}),
+        (_inputs(1), {"sequence_id": 7, "priority": 3, "timeout": 9}),
+        (_inputs(1), {"parameters": {"text": "t", "flag": True, "count": 4, "share": 0.5}}),
+        (_inputs(5000), {"compression_algorithm": "gzip", "headers": {"who": "me"}}),
+    ],
+)
+def test_a_request_is_the_same_as_tritonclients(two, inputs, named):
+    """Byte for byte, though the bytes of tensors never are in a message."""
+    server = two[0]
+    with InferenceServerClient(server.address) as plain:
+        plain.infer("echo", inputs, **named)
+    theirs = server.service.newest
+    with tarn.client.grpc(server.address) as client:
+        client.infer("echo", inputs, **named)
+    assert server.service.newest == theirs
+    assert theirs.raw_input_contents[0] == inputs[0]._get_content()
+
+
+def test_a_request_that_tritonclient_refuses_is_refused(two):
+    """A version that is a number, a reserved parameter, and a parameter that does not exist."""
+    with tarn.client.grpc(of(two)) as client:
+        with pytest.raises(InferenceServerException, match="must be a string"):
+            asks(client, 1, model_version=1)
+        with pytest.raises(InferenceServerException, match="reserved"):
+            asks(client, 1, parameters={"priority": 1})
+        with pytest.raises(TypeError, match="no_such"):
+            asks(client, 1, no_such=1)
+    assert [server.service.asked for server in two] == [0, 0]
+
+
 def test_one_instance_can_be_had_alone(two):
     """For sequences and streams of several requests: tritonclient's own client."""
     with tarn.client.grpc(of(two)) as client:
@@ -253,7 +311,7 @@ def test_follows_the_master_to_the_grpc_ports(two):
             publish(master, endpoints[1:], 5)
             until(lambda: [t.grpc_port for t in client.targets] == [two[1].port])
             assert asks(client, 2) == 2
-            assert len(client._clients) == 1
+            assert len(client._channels) == 1
         with pytest.raises(RefusedError, match="closed"):
             asks(client, 1)
     assert [server.service.asked for server in two] == [1, 1]
@@ -311,8 +369,8 @@ def test_no_channel_is_made_after_the_close(two):
     slot = client._take(client._course({}))
     client.close()
     with pytest.raises(RefusedError, match="closed"):
-        client._client(slot)
-    assert client._clients == {}
+        client._channel(slot)
+    assert client._channels == {}
 
 
 def test_a_dead_instance_is_ejected_once_for_each_failure(two):
