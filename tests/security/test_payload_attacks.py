@@ -25,8 +25,7 @@ from fake_master import (
 from prometheus_client.parser import text_string_to_metric_families
 
 from tarn.domain import PauseScaling
-from tarn.http import answers
-from tarn.http import app as apps
+from tarn.http import answers, connection
 from tarn.http.admission import LARGEST_TARGET
 from tarn.http.blocking_pool import DirectAuthorizer
 from tarn.http.request import Hosts
@@ -244,7 +243,7 @@ def test_slow_heads_and_slow_answers_hold_nothing(monkeypatch: pytest.MonkeyPatc
 
 def test_who_reads_nothing_of_a_stream_loses_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its place is free again, and the server holds none of what it did not take."""
-    monkeypatch.setattr(apps, "TAKEN_WITHIN_S", 0.3)
+    monkeypatch.setattr(connection, "TAKEN_WITHIN_S", 0.3)
     deaf = FakeMaster(api_token=None, hosts=NAMED)
     deaf.server.close()
     deaf.server = HttpServer(head_within_s=0.3)

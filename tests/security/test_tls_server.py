@@ -1,6 +1,8 @@
 """A master's port that speaks TLS: who gets in, what is said to the others, and how fast it is."""
 
+import asyncio
 import contextlib
+import gc
 import http.client
 import json
 import socket
@@ -22,6 +24,8 @@ from starlette.types import Receive, Scope, Send
 from tarn.http.server import HttpServer
 from tarn.testing.wait import until
 from tarn.tls.contexts import MasterTls, server_context
+
+pytestmark = pytest.mark.usefixtures("each_way")
 
 AUTH = {"X-TARN-Token": TOKEN.decode()}
 
@@ -102,6 +106,19 @@ class Told:
         said = {"tls": scope.get("extensions", {}).get("tls", "none"), "scheme": scope["scheme"]}
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": json.dumps(said).encode()})
+
+
+LARGE = 4 * 2**20
+
+
+class Large(Told):
+    """An application whose answers are larger than what the kernel takes."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            return await super().__call__(scope, receive, send)
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        return await send({"type": "http.response.body", "body": bytes(LARGE)})
 
 
 @pytest.fixture
@@ -308,19 +325,45 @@ def test_closing_takes_less_than_a_second_with_clients_at_rest(
         line.close()
 
 
-def test_a_large_answer_is_whole_for_a_slow_reader(
-    context: ssl.SSLContext, authority: Authority
+def test_an_ended_server_leaves_no_connection_behind(
+    context: ssl.SSLContext,
+    authority: Authority,
+    monkeypatch: pytest.MonkeyPatch,
+    recwarn: pytest.WarningsRecorder,
 ) -> None:
-    """Closing after the answer waits until it was taken."""
-    size = 4 * 2**20
+    """Before, within and after the handshake, in the middle of a head, and of an answer."""
 
-    class Large(Told):
+    class Endless(Large):
         async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
             if scope["type"] == "lifespan":
                 return await super().__call__(scope, receive, send)
             await send({"type": "http.response.start", "status": 200, "headers": []})
-            return await send({"type": "http.response.body", "body": bytes(size)})
+            await send({"type": "http.response.body", "body": bytes(LARGE), "more_body": True})
+            return await asyncio.get_running_loop().create_future()
 
+    monkeypatch.setenv("PYTHONASYNCIODEBUG", "1")  # a loop tells what it still had when it closed
+    server = HttpServer(tls=context)
+    server.start(Endless())
+    place = ("127.0.0.1", server.port)
+    with contextlib.ExitStack() as held:
+        for sent in (b"", b"\x16\x03\x01\x02"):
+            held.enter_context(socket.create_connection(place, timeout=5)).sendall(sent)
+        for sent in (b"", b"GET /hea", b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"):
+            raw = held.enter_context(socket.create_connection(place, timeout=5))
+            line = knowing(authority).wrap_socket(raw, server_hostname="localhost")
+            held.enter_context(line).sendall(sent)
+        assert line.recv(1)
+        start_s = time.monotonic()
+        server.close()
+        assert time.monotonic() - start_s < 3.0
+        gc.collect()
+    assert not [str(told.message) for told in recwarn]
+
+
+def test_a_large_answer_is_whole_for_a_slow_reader(
+    context: ssl.SSLContext, authority: Authority
+) -> None:
+    """Closing after the answer waits until it was taken."""
     server = HttpServer(tls=context)
     server.start(Large())
     try:
@@ -333,7 +376,7 @@ def test_a_large_answer_is_whole_for_a_slow_reader(
             while part := line.recv(2**16):
                 got += len(part)
                 pause.wait(0.01)
-            assert got > size
+            assert got > LARGE
     finally:
         server.close()
 

@@ -16,7 +16,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from tarn.errors import NotFoundError, TarnError
 from tarn.http.admission import ACTIONS, Admission
-from tarn.http.answers import TEXT, RejectedError, error_answer, wants_json
+from tarn.http.answers import RejectedError, error_answer
 from tarn.http.api import ApiRoutes
 from tarn.http.authenticator import Authenticator
 from tarn.http.authorize import Authorize
@@ -56,8 +56,6 @@ SAFE_HEADERS = (
         b"default-src 'none'; base-uri 'self'; form-action 'none'; frame-ancestors 'none'",
     ),
 )
-# For a part of an answer: by then 64 KiB and the buffers of the kernel are full.
-TAKEN_WITHIN_S = 30.0
 
 
 class Application:
@@ -88,6 +86,9 @@ class Application:
             SignIn(sources, rights, sessions, csrf),
         )
         endpoints = {path: one for part in parts for path, one in part.routes().items()}
+        # Admission has found the route and its method, so Starlette's router and middleware, which
+        # take longer than most answers, are left to paths with a name in them.
+        self._exact = {path: one for path, one in endpoints.items() if "{" not in path}
         self._routes = Starlette(
             routes=[
                 Route(path, endpoint, methods=[*ACTIONS[path].methods])
@@ -96,9 +97,9 @@ class Application:
             lifespan=self._follow,
             exception_handlers={
                 HTTPException: _http_error,
-                TarnError: _tarn_error,
-                RejectedError: _rejected,
-                Exception: _bug,
+                TarnError: _failed,
+                RejectedError: _failed,
+                Exception: _failed,
             },
         )
         # Its redirect would lead to the Host that the client sent.
@@ -140,35 +141,18 @@ class Application:
             refusal = await self._admission.refusal(scope, send.add)
             if refusal is not None:
                 await shaped(scope["path"], refusal)(scope, receive, send)
-            elif not await self._hot(scope, send):
+            elif (endpoint := self._exact.get(scope["path"])) is not None:
+                answer = await endpoint(Request(scope, receive, send))
+                await answer(scope, receive, send)
+            else:
                 await self._routes(scope, receive, send)
         except ClientDisconnect:
             return
-        except TarnError as error:  # the identity could not be looked up
+        except Exception as error:  # noqa: BLE001 (a bug in a route, too, is answered)
+            if not isinstance(error, TarnError | RejectedError):
+                _LOG.exception("a request failed: %s %s", scope["method"], scope["path"])
             if not send.started:
-                await error_answer(error)(scope, receive, send)
-        except Exception:  # noqa: BLE001 (a bug in a route: answered without its insides, logged)
-            _LOG.exception("a request failed: %s %s", scope["method"], scope["path"])
-            if not send.started:
-                await _internal()(scope, receive, send)
-
-    async def _hot(self, scope: Scope, send: Send) -> bool:
-        """Answer the text of ``/instances``, the most frequent request, without the router."""
-        if scope["path"] != "/instances" or scope["method"] != "GET":
-            return False
-        if any(n == b"accept" and wants_json(v.decode("latin-1")) for n, v in scope["headers"]):
-            return False
-        now = self._sources.board.current
-        if not now.instances_known:
-            return False
-        body = now.instances_text
-        headers = [
-            (b"content-type", TEXT.encode()),
-            (b"content-length", str(len(body)).encode()),
-        ]
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
-        await send({"type": "http.response.body", "body": body})
-        return True
+                await _failure(error)(scope, receive, send)
 
     @contextlib.asynccontextmanager
     async def _follow(self, _routes: Starlette) -> AsyncIterator[None]:
@@ -205,10 +189,7 @@ class Application:
 
 
 class _Safe:
-    """A ``send`` that adds the safe headers, and knows whether an answer began.
-
-    It ends an answer whose client does not read, so that no client can hold a stream like that.
-    """
+    """A ``send`` that adds the safe headers, and knows whether an answer began."""
 
     def __init__(self, send: Send, number: str) -> None:
         self._send = send
@@ -232,11 +213,7 @@ class _Safe:
             names = {name for name, _ in own}
             safe = (one for one in SAFE_HEADERS if one[0] not in names)
             message["headers"] = [*own, *safe, self._number, *self._more]
-        try:
-            async with asyncio.timeout(TAKEN_WITHIN_S):
-                await self._send(message)
-        except TimeoutError as error:
-            raise ClientDisconnect from error
+        await self._send(message)
 
 
 async def _http_error(request: Request, error: Exception) -> Response:
@@ -249,24 +226,18 @@ async def _http_error(request: Request, error: Exception) -> Response:
     return error_answer(found_method, error.status_code, headers)
 
 
-async def _tarn_error(_request: Request, error: Exception) -> Response:
-    assert isinstance(error, TarnError)
-    return error_answer(error)
+async def _failed(_request: Request, error: Exception) -> Response:
+    return _failure(error)
 
 
-async def _rejected(_request: Request, error: Exception) -> Response:
-    assert isinstance(error, RejectedError)
-    return error_answer(error.error, error.status, error.headers)
-
-
-async def _bug(_request: Request, _error: Exception) -> Response:
-    return _internal()
-
-
-def _internal() -> Response:
+def _failure(error: Exception) -> Response:
+    """Return the answer to a request that failed; one about a bug shows nothing of its insides."""
+    if isinstance(error, TarnError):
+        return error_answer(error)
+    if isinstance(error, RejectedError):
+        return error_answer(error.error, error.status, error.headers)
     step = f"Its log says more: search it for {request_id()}"
-    error = TarnError("the master failed on this request", next_step=step)
-    return error_answer(error, 500)
+    return error_answer(TarnError("the master failed on this request", next_step=step), 500)
 
 
 def request_id_of(headers: Iterable[tuple[bytes, bytes]]) -> str:

@@ -8,6 +8,7 @@ kept; a reader that missed an older one does not get it.
 
 import asyncio
 import contextlib
+import json
 import re
 from collections import Counter, deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
@@ -88,8 +89,12 @@ def event_changes(before: Snapshot | None, after: Snapshot) -> Iterable[Change]:
     """Return the events that are new or were counted again."""
     if before and before.events is after.events:
         return []
-    old = frozenset(before.events) if before else frozenset()
-    return [Change("event", event_fields(e, after.name)) for e in after.events if e not in old]
+    old = before.events if before else ()
+    # Mostly the same objects: only the others are compared by what they say.
+    were, are = set(map(id, old)), set(map(id, after.events))
+    gone = frozenset(event for event in old if id(event) not in are)
+    fresh = (event for event in after.events if id(event) not in were and event not in gone)
+    return [Change("event", event_fields(event, after.name)) for event in fresh]
 
 
 def decision_changes(before: Snapshot | None, after: Snapshot) -> Iterable[Change]:
@@ -185,7 +190,7 @@ class Feed:
         for change in self._changes(before, snapshot):
             self._newest += 1
             number = self._id(self._newest)
-            self._keep(_FeedMessage(self._newest, number, change, change.message(number)))
+            self._keep(_FeedMessage.of(self._newest, number, change))
         self._wake()
 
     def _keep(self, message: "_FeedMessage") -> None:
@@ -271,8 +276,16 @@ class _FeedMessage:
     number: int
     id: str
     change: Change
+    """The message without its data, of which ``whole`` is the only copy."""
     whole: str
     """As it is sent to readers who may see every model."""
 
+    @classmethod
+    def of(cls, number: int, id_: str, change: Change) -> "_FeedMessage":
+        return cls(number, id_, attrs.evolve(change, said={}), change.message(id_))
+
     def text(self, hidden: VisibilityFilter) -> str:
-        return self.change.message(self.id, hidden) if hidden else self.whole
+        if not hidden:
+            return self.whole
+        said = json.loads(self.whole.partition("\ndata: ")[2])
+        return attrs.evolve(self.change, said=said).message(self.id, hidden)

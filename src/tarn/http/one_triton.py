@@ -23,7 +23,6 @@ from tarn.errors import (
     TarnError,
     TimedOutError,
 )
-from tarn.follow.everywhere import missing_instances
 from tarn.http.answers import (
     Endpoints,
     RejectedError,
@@ -39,6 +38,7 @@ from tarn.http.render_details import control_json
 from tarn.http.request import principal_of, requester_of
 from tarn.http.rights import EVERY, Rights, Sources
 from tarn.http.shared_regions import SharedRegions
+from tarn.plain.call_answers import missing_instances
 from tarn.read.snapshot import Snapshot
 from tarn.triton.merged_answers import (
     BAD_REQUEST,

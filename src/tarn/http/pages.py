@@ -33,10 +33,10 @@ from tarn.http.request import principal_of
 from tarn.http.rights import Rights, Sources
 from tarn.http.visibility import NOTHING, VisibilityFilter
 from tarn.plain import MASK
-from tarn.read.metrics import OPENMETRICS, PROMETHEUS, render_metrics
+from tarn.read.metrics import OPENMETRICS, PROMETHEUS, InstanceText, render_metrics
 from tarn.read.snapshot import Snapshot
 
-__all__ = ["PAGES", "Exposition", "PageRoutes", "front"]
+__all__ = ["MOST_FILTERED", "PAGES", "Exposition", "PageRoutes", "front"]
 
 # Relative path -> what it shows. There is no stream: a proxy would collect it without end.
 # The links are relative, so that they work under any prefix of a proxy, unless the prefix has no
@@ -89,28 +89,48 @@ def front(now: Snapshot, base: str, hidden: VisibilityFilter = NOTHING) -> bytes
 """.encode()
 
 
-class Exposition:
-    """Renders the metrics on a thread, once for each snapshot and format. Lives on one event loop.
+# Filtered texts of one snapshot that are kept, for as many kinds of readers.
+MOST_FILTERED = 16
 
-    Requests for a text that is being rendered wait for the same one.
+
+class Exposition:
+    """Renders the metrics on a thread, once for each snapshot, format and filter.
+
+    Requests for a text that is being rendered wait for the same one. One text is rendered at a
+    time, as each uses again what is unchanged since the last. Lives on one event loop.
     """
 
     def __init__(self) -> None:
-        # The newest, by whether it is OpenMetrics.
-        self._made: dict[bool, tuple[Snapshot, asyncio.Task[bytes]]] = {}
+        self._instances, self._turn = InstanceText(), asyncio.Lock()
+        # The newest, by whether it is OpenMetrics: the texts by what is hidden, first the whole.
+        self._made: dict[bool, tuple[Snapshot, dict[VisibilityFilter, asyncio.Task[bytes]]]] = {}
 
     async def text(
         self, snapshot: Snapshot, hidden: VisibilityFilter, *, openmetrics: bool
     ) -> bytes:
         """Return the text of *snapshot* without what is *hidden*."""
+        begin = asyncio.get_running_loop().create_task
         made = self._made.get(openmetrics)
         if made is None or made[0] is not snapshot:
-            work = asyncio.to_thread(render_metrics, snapshot, openmetrics=openmetrics)
-            task = asyncio.get_running_loop().create_task(work)
-            made = self._made[openmetrics] = (snapshot, task)
+            work = self._render(snapshot, openmetrics=openmetrics)
+            made = self._made[openmetrics] = (snapshot, {NOTHING: begin(work)})
+        texts = made[1]
+        if hidden and hidden not in texts:
+            if len(texts) > MOST_FILTERED:
+                del texts[next(one for one in texts if one)]
+            texts[hidden] = begin(_filtered(texts[NOTHING], hidden))
         # A client that leaves must not cancel the work for the others.
-        whole = await asyncio.shield(made[1])
-        return await asyncio.to_thread(hidden.metrics, whole) if hidden else whole
+        return await asyncio.shield(texts[hidden or NOTHING])
+
+    async def _render(self, snapshot: Snapshot, *, openmetrics: bool) -> bytes:
+        async with self._turn:
+            return await asyncio.to_thread(
+                render_metrics, snapshot, self._instances, openmetrics=openmetrics
+            )
+
+
+async def _filtered(whole: asyncio.Task[bytes], hidden: VisibilityFilter) -> bytes:
+    return await asyncio.to_thread(hidden.metrics, await asyncio.shield(whole))
 
 
 @attrs.frozen(eq=False)

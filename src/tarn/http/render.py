@@ -171,6 +171,7 @@ def status_json(snapshot: Snapshot, hidden: VisibilityFilter = NOTHING) -> dict[
         "pause": {"until": pause.until, "reason": pause.reason} if pause else None,
         "at": snapshot.at,
         "stale": snapshot.stale,
+        "look_interval_s": round(snapshot.look_interval_s, 2),
         "faults": list(snapshot.faults),
         **issues_json(snapshot.issues, hidden),
     }

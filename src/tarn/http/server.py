@@ -7,19 +7,19 @@ import socket
 import ssl
 import threading
 from collections.abc import Callable
-from typing import Any, Protocol, cast
+from typing import Protocol, cast
 
 import uvicorn
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from starlette.types import Receive, Scope, Send
 
 from tarn.descriptors import MOST_CONNECTIONS
 from tarn.domain.endpoint import host_port
 from tarn.errors import LaunchError
-from tarn.tls.acceptor import PLACE, ConnectionSlot, ConnectionSlots, TlsAcceptor
-from tarn.tls.contexts import MasterTls, common_name
+from tarn.http.connection import ServerConnection
+from tarn.tls.acceptor import ConnectionSlot, ConnectionSlots, TlsAcceptor
+from tarn.tls.contexts import MasterTls
 
-__all__ = ["App", "HttpServer"]
+__all__ = ["App", "HttpServer", "config_of", "new_loop"]
 
 
 BACKLOG = 1024
@@ -28,9 +28,6 @@ START_WITHIN_S = 10.0
 # For unfinished answers when the server ends; then they are cut.
 CLOSE_WITHIN_S = 0.5
 LARGEST_HEAD = 64 * 1024
-# Only a day, and without subdomains: a browser applies it to every port of this host, where other
-# programs may listen.
-HSTS = (b"strict-transport-security", b"max-age=86400")
 
 
 class App(Protocol):
@@ -96,7 +93,7 @@ class HttpServer:
             LaunchError: It did not start within ten seconds.
         """
         self._app = app
-        self._uvicorn = server = _Uvicorn(_config(app), self._settled, self._head_within_s)
+        self._uvicorn = server = _Uvicorn(config_of(app), self._settled, self._head_within_s)
         server.acceptor = TlsAcceptor(
             self._socket,
             None if self._tls is None else self._tls.of,
@@ -126,8 +123,8 @@ class HttpServer:
     def _run(self, server: uvicorn.Server) -> None:
         try:
             # uvicorn raises SystemExit when it cannot start; start() then raises LaunchError.
-            with contextlib.suppress(SystemExit):
-                asyncio.run(server.serve(sockets=[]))
+            with contextlib.suppress(SystemExit), asyncio.Runner(loop_factory=new_loop) as runner:
+                runner.run(server.serve(sockets=[]))
         finally:
             self._settled.set()
 
@@ -148,6 +145,12 @@ class _Uvicorn(uvicorn.Server):
         # Accepts in place of uvicorn; must be set before this serves.
         self.acceptor: TlsAcceptor | None = None
 
+    @property
+    def connections(self) -> list[ServerConnection]:
+        """The open connections."""
+        every = self.server_state.connections
+        return [connection for connection in every if isinstance(connection, ServerConnection)]
+
     def connection(self, place: ConnectionSlot) -> asyncio.Protocol:
         """Return the HTTP protocol of the connection with the slot *place*."""
         loop = asyncio.get_running_loop()
@@ -166,28 +169,31 @@ class _Uvicorn(uvicorn.Server):
         if self._watch is not None:
             self._watch.cancel()
         if self.acceptor is not None:
-            self.acceptor.close()
-        for connection in tuple(self.server_state.connections):
+            await self.acceptor.close()
+        for connection in self.connections:
             # An orderly end of TLS waits for the peer, and an idle client reads nothing.
-            if _is_idle(connection) and connection.transport.get_extra_info("ssl_object"):
+            if connection.is_idle and connection.transport.get_extra_info("ssl_object"):
                 connection.transport.abort()
         await super().shutdown(sockets)
+        for connection in self.connections:
+            connection.transport.abort()
+        await asyncio.sleep(0)  # a transport ends in the next turn, which the loop must still take
 
 
 # uvicorn limits only the pause between two requests: a client that sends a byte a minute, or reads
 # nothing, would hold its connection for ever.
-async def _close_idle_connections(server: uvicorn.Server, head_within_s: float) -> None:
+async def _close_idle_connections(server: _Uvicorn, head_within_s: float) -> None:
     """Close connections that have waited for a whole head for *head_within_s* seconds.
 
     A closing connection has three times as long to take what was sent. A connection that is being
     answered is left alone: the body and each part of the answer have their own deadlines.
     """
     loop = asyncio.get_running_loop()
-    since: dict[Any, float] = {}
+    since: dict[ServerConnection, float] = {}
     while True:
         await asyncio.sleep(head_within_s / 4)
         now_s = loop.time()
-        waiting = [c for c in server.server_state.connections if _waits(c)]
+        waiting = [connection for connection in server.connections if connection.waits]
         since = {connection: since.get(connection, now_s) for connection in waiting}
         for connection, start_s in since.items():
             patience = 3 if connection.transport.is_closing() else 1
@@ -195,78 +201,13 @@ async def _close_idle_connections(server: uvicorn.Server, head_within_s: float) 
                 connection.transport.abort()
 
 
-def _is_idle(connection: Any) -> bool:
-    """Return whether no request of *connection* is being answered."""
-    return connection.cycle is None or bool(connection.cycle.response_complete)
-
-
-def _waits(connection: Any) -> bool:
-    """Return whether *connection* waits for its peer, to send a head or to take the rest."""
-    if connection.transport is None:
-        return False
-    paused = connection.timeout_keep_alive_task is not None
-    return connection.transport.is_closing() or (_is_idle(connection) and not paused)
-
-
-class ServerConnection(H11Protocol):
-    """HTTP/1.1 of one connection, which keeps the state of its slot up to date."""
-
-    place: ConnectionSlot
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin, after the TLS handshake if there is one."""
-        super().connection_made(transport)
-        self.place.drop = transport.abort
-        behind_tls = transport.get_extra_info("ssl_object") is not None
-        proven = common_name(transport.get_extra_info("peercert")) if behind_tls else None
-        self.app = _ConnectionApp(self.app, self.place, proven)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Give the slot back."""
-        self.place.leave()
-        super().connection_lost(exc)
-
-    def data_received(self, data: bytes) -> None:
-        """Take a part of a request; the slot is busy once its head is complete."""
-        super().data_received(data)
-        self._settle()
-
-    def on_response_complete(self) -> None:
-        """Become idle, or continue with a request that has already arrived."""
-        super().on_response_complete()
-        self._settle()
-
-    def _settle(self) -> None:
-        if _is_idle(self):
-            self.place.rest()
-        else:
-            self.place.work()
-
-
-class _ConnectionApp:
-    """The application of one connection; it adds the connection's slot to the scope.
-
-    With TLS it also adds ASGI's extension ``tls``, with the *proven* name of the client, and HSTS
-    to the answer. *proven* is None for plain HTTP, and empty without a certificate.
-    """
-
-    def __init__(self, app: ASGIApp, place: ConnectionSlot, proven: str | None) -> None:
-        self._app, self._place, self._proven = app, place, proven
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        scope[PLACE] = self._place
-        if self._proven is None:
-            await self._app(scope, receive, send)
-            return
-
-        async def secured(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                message["headers"] = [*message.get("headers", ()), HSTS]
-            await send(message)
-
-        tls = {"client_cert_name": self._proven or None}
-        scope["extensions"] = {**scope.get("extensions", {}), "tls": tls}
-        await self._app(scope, receive, secured)
+def new_loop() -> asyncio.AbstractEventLoop:
+    """Return a loop of uvloop where that is installed, else one of asyncio's own."""
+    try:
+        import uvloop  # noqa: PLC0415 (optional)
+    except ImportError:
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()
 
 
 def _listen(host: str, port: int, preferred: int | None) -> socket.socket:
@@ -315,12 +256,14 @@ def _taken(host: str, port: int, error: OSError) -> LaunchError:
     )
 
 
-def _config(app: App) -> uvicorn.Config:
+def config_of(app: App) -> uvicorn.Config:
+    """Return how uvicorn serves *app*."""
     return uvicorn.Config(
         app,
         access_log=False,
         h11_max_incomplete_event_size=LARGEST_HEAD,
-        # With h11: httptools, which uvicorn prefers, does not limit the size of a head.
+        # With h11: httptools, which uvicorn prefers, does not limit the size of a head, and takes
+        # malformed heads that h11 refuses.
         http=ServerConnection,
         interface="asgi3",
         lifespan="on",

@@ -176,6 +176,8 @@ SPARE = 4
 # For a peer to take the rest of an answer, and to end TLS.
 CLOSE_WITHIN_S = 10.0
 LARGEST_LEFT = 64 * 1024
+# For a task to notice that its connection was shut down.
+HANG_UP_WITHIN_S = 0.5
 _FAILED = {"kind": "no connection can be accepted"}
 _NO_TLS = {"kind": "no TLS"}
 
@@ -203,7 +205,7 @@ class TlsAcceptor:
     ) -> None:
         self._listener, self._context, self._protocol = listener, context, protocol
         self._within_s, self._url, self._places = within_s, url, places
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._welcomes: dict[asyncio.Task[None], socket.socket] = {}
         self._later: asyncio.TimerHandle | None = None
         self._spare: list[int] = []
 
@@ -215,15 +217,18 @@ class TlsAcceptor:
                 self._spare.append(os.dup(self._listener.fileno()))
         asyncio.get_running_loop().add_reader(self._listener, self._accept)
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Accept no more, and close connections in their handshake. Idempotent."""
         if self._later is not None:
             self._later.cancel()
         while self._spare:
             os.close(self._spare.pop())
         asyncio.get_running_loop().remove_reader(self._listener)
-        for task in self._tasks:
-            task.cancel()
+        # A task that is cancelled in a handshake loses its transport, which nobody closes then.
+        for connection in self._welcomes.values():
+            _hang_up(connection)
+        if self._welcomes:
+            await asyncio.wait(self._welcomes, timeout=HANG_UP_WITHIN_S)
 
     def _accept(self) -> None:
         """Accept waiting connections."""
@@ -261,10 +266,10 @@ class TlsAcceptor:
         welcome = self._welcome(connection, place)
         task = asyncio.get_running_loop().create_task(welcome)
         place.drop = lambda: _hang_up(connection)
-        self._tasks.add(task)
+        self._welcomes[task] = connection
 
         def ended(_task: "asyncio.Task[None]") -> None:
-            self._tasks.discard(task)
+            del self._welcomes[task]
             error = None if task.cancelled() else task.exception()
             if error is not None:
                 log.error("a connection could not be set up", exc_info=error)
@@ -329,7 +334,6 @@ class TlsAcceptor:
 
 def _hang_up(connection: socket.socket) -> None:
     """Shut *connection* down; its task notices that, and closes it."""
-    # Cancelling the task instead would make asyncio lose the transport during a handshake.
     with contextlib.suppress(OSError):
         connection.shutdown(socket.SHUT_RDWR)
 

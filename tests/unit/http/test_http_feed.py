@@ -11,6 +11,7 @@ from tarn.domain import Epoch
 from tarn.http import feed as feeds
 from tarn.http.app import Application
 from tarn.http.feed import Feed, event_changes, fleet_changes
+from tarn.http.visibility import VisibilityFilter
 from tarn.read.snapshot import Board, Snapshot
 
 
@@ -187,6 +188,27 @@ def test_a_ring_is_bounded_by_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
         assert (await _next(feed.read("1764201600000-1.3.1"))).startswith("event: reset\n")
         newest = feed._newest
         assert "reset" not in await _next(feed.read(f"1764201600000-1.3.{newest - 2}"))
+
+    asyncio.run(story())
+
+
+def test_a_message_is_kept_once_and_read_from_its_text_for_those_who_may_not_see_all() -> None:
+    """A master's memory must not hold each event as a dictionary, too."""
+
+    async def story() -> None:
+        feed = Feed(Board(snapshot(instance(1))), event_changes)
+        secret = attrs.evolve(event("model payroll failed"), models=("payroll",))
+        feed.fold(snapshot(instance(1), events=(event("a"), secret)))
+        assert [told.change.said for told in feed._ring] == [{}, {}]
+        hidden = VisibilityFilter(frozenset({"payroll"}))
+
+        async def look() -> VisibilityFilter:
+            return hidden
+
+        text = await _next(feed.read("1764201600000-1.3.0", look))
+        assert '"message": "a"' in text
+        assert "payroll" not in text
+        assert "payroll" in await _next(feed.read("1764201600000-1.3.0"))
 
     asyncio.run(story())
 

@@ -12,6 +12,8 @@ from tarn.http.issued_tokens import WINDOW, Nonces
 from tarn.http.request import Hosts
 from tarn.tls.contexts import network
 
+pytestmark = pytest.mark.usefixtures("each_way")
+
 LOCAL = ("127.0.0.1", 40001)
 AWAY = ("10.0.0.7", 40001)
 NODE = Hosts.of(("node1.example.org",), ("fleet.example.org", "localhost:8080"))

@@ -17,6 +17,8 @@ from tarn.http.blocking_pool import DirectAuthorizer
 from tarn.http.feed import StreamPlaces
 from tarn.tls.contexts import network
 
+pytestmark = pytest.mark.usefixtures("each_way")
+
 STREAM = {"Accept": "text/event-stream"}
 
 

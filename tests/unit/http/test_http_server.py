@@ -1,10 +1,13 @@
 """The listening socket and its thread."""
 
+import asyncio
 import contextlib
 import http.client
 import socket
+import sys
 import threading
 import time
+from importlib.util import find_spec
 
 import httpx
 import pytest
@@ -14,7 +17,9 @@ from fake_master import TOKEN, FakeMaster, instance, snapshot
 from tarn.errors import LaunchError, ProviderError
 from tarn.follow import MasterApi
 from tarn.http.rights import Sources
-from tarn.http.server import HttpServer
+from tarn.http.server import HttpServer, new_loop
+
+pytestmark = pytest.mark.usefixtures("each_way")
 
 
 def test_port_zero_takes_a_free_one_before_the_start() -> None:
@@ -115,6 +120,17 @@ def test_who_never_finishes_a_head_is_hung_up_on() -> None:
                 slow.sendall(b"GET /livez HTTP/1.1\r\nHo")
                 assert slow.recv(1000) == b""
             slow.close()
+
+
+def test_uvloop_serves_where_it_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And asyncio where it is not."""
+    own = new_loop()
+    own.close()
+    assert type(own).__module__.startswith("uvloop") == (find_spec("uvloop") is not None)
+    monkeypatch.setitem(sys.modules, "uvloop", None)
+    other = new_loop()
+    other.close()
+    assert isinstance(other, asyncio.SelectorEventLoop)
 
 
 def test_a_stream_outlives_the_time_for_a_head() -> None:

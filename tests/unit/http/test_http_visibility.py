@@ -1,14 +1,17 @@
 """What somebody may not list is in no answer."""
 
+import asyncio
 import json
 import re
 
 import attrs
 import pytest
+from fake_master import instance, snapshot
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tarn.domain import Issue
+from tarn.http.pages import MOST_FILTERED, Exposition
 from tarn.http.visibility import MASK, NOTHING, VisibilityFilter, models_in
 
 NAMES = st.sampled_from(
@@ -207,3 +210,26 @@ def test_the_models_of_a_spec_are_those_it_serves() -> None:
     assert list(models_in({"models": {"serve": ["a", 3, "b"]}})) == ["a", "b"]
     for odd in (None, {}, {"models": "a"}, {"models": {"serve": "a"}}, ["models"]):
         assert list(models_in(odd)) == []
+
+
+def test_readers_with_equal_rights_get_one_text_of_a_snapshot() -> None:
+    """The filter runs once for them; how many kinds of readers are kept is bounded."""
+    picture = snapshot(instance(1))
+
+    async def scene() -> None:
+        made = Exposition()
+
+        async def text(hidden: VisibilityFilter) -> bytes:
+            return await made.text(picture, hidden, openmetrics=False)
+
+        whole = await text(NOTHING)
+        assert await text(VisibilityFilter(shown=frozenset({"a"}))) is whole
+        same = [await text(VisibilityFilter(frozenset({"echo"}))) for _ in range(2)]
+        assert same[0] is same[1]
+        assert same[0] is not whole
+        for number in range(3 * MOST_FILTERED):
+            await text(VisibilityFilter(frozenset({f"m{number}"})))
+        assert len(made._made[False][1]) == MOST_FILTERED + 1
+        assert await text(NOTHING) is whole
+
+    asyncio.run(scene())

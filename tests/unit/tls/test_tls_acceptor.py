@@ -13,6 +13,8 @@ from fake_master import TOKEN, FakeMaster
 from tarn.http.server import HttpServer
 from tarn.tls.acceptor import ConnectionSlot, ConnectionSlots, TlsAcceptor
 
+pytestmark = pytest.mark.usefixtures("each_way")
+
 MOST = 32
 OPEN, ONE = MOST // 2, MOST // 4
 
@@ -181,7 +183,7 @@ def test_a_connection_that_fails_for_any_reason_gives_its_place_back(
         async with asyncio.timeout(5.0):
             said = await reader.read()
         writer.close()
-        door.close()
+        await door.close()
         listener.close()
         return said, len(places)
 
