@@ -102,12 +102,20 @@ class HandDrivenMaster:
         except Superseded:
             self.superseded = True
 
-    def want(self, *ids: str, stop: tuple[str, ...] = (), launch: Launch | None = None) -> None:
+    def want(
+        self,
+        *ids: str,
+        stop: tuple[str, ...] = (),
+        launch: Launch | None = None,
+        gone: tuple[str, ...] = (),
+    ) -> None:
         """Wish for instances of one launch."""
         launch = launch or self.launch
         self.revision += 1
         want = frozenset((i, launch.spec_hash) for i in ids)
-        wish = RuntimeWish(self.epoch, self.revision, want, frozenset(stop), (launch,))
+        wish = RuntimeWish(
+            self.epoch, self.revision, want, frozenset(stop), (launch,), frozenset(gone)
+        )
         self.beating._take(wish)
 
     def step(self, by_s: float = 1.0, *, jobs: int = 1_000) -> None:

@@ -58,8 +58,8 @@ class YarnInMemory:
             submitted_ms = 1000 + self._count
         staging = self._staging(name)
         staging.take(name, id_)
-        staging.publish({"run": b"run"})
-        staging.keep({file: base64.b64decode(data) for file, data in files.items()})
+        private = {file: base64.b64decode(data) for file, data in files.items()}
+        staging.fill({"run": b"run"}, private)
         report = ApplicationReport(id_, "RUNNING", host="nm1", port=80, submitted_ms=submitted_ms)
         if name == "doomed":
             ended = (ApplicationAttempt(1, "FAILED", DIED),)

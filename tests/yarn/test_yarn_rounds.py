@@ -32,16 +32,21 @@ after a quarter of a second: fewer a round, and the first Triton of the next rou
 def left(house: YarnHouse, hadoop: Hadoop, name: str) -> Mapping[str, set[str]]:
     """Return what there is of clusters, by place.
 
-    Left out is what has a bound of its own: logs that YARN collected (their retention), and files
-    that NodeManagers keep for the next container (``localizer.cache.target-size-mb``).
+    Left out is what has a bound of its own: logs that YARN collected (their retention), files that
+    NodeManagers keep for the next container (``localizer.cache.target-size-mb``), and the archive
+    of classes, one for each Java, which comes with the second round.
     """
     logs = ("/tmp/logs", "/logs")
     own = (house.home, house.root / "cache")
+
+    def left_out(path: str) -> bool:
+        return path.startswith(logs) or "/.classes/" in path
+
     return {
         "processes": set(map(str, house.processes(name))),
         "/tmp": {path.name for pattern in JAVA for path in Path("/tmp").glob(pattern)},
         "/dev/shm": {path.name for path in Path("/dev/shm").glob(f"*{name}-*")},
-        "HDFS": {path for path in hadoop.hdfs_listing() if not path.startswith(logs)},
+        "HDFS": {path for path in hadoop.hdfs_listing() if not left_out(path)},
         "TARN_HOME and cache": {str(path) for root in own for path in root.rglob("*")},
     }
 

@@ -6,6 +6,7 @@ uses the same signals. Python threads that call Java are attached to it as daemo
 keeps the process alive.
 """
 
+from tarn.java.archive import ClassArchive
 from tarn.java.classpath import (
     OLDEST_HADOOP,
     dotted,
@@ -15,6 +16,7 @@ from tarn.java.classpath import (
     java_version,
     kerberos_options,
 )
+from tarn.java.hadoop_jvm import HadoopJvm
 from tarn.java.jvm import (
     OLDEST_JAVA,
     Fault,
@@ -32,7 +34,9 @@ from tarn.java.jvm import (
 __all__ = [
     "OLDEST_HADOOP",
     "OLDEST_JAVA",
+    "ClassArchive",
     "Fault",
+    "HadoopJvm",
     "IsolatedClassLoader",
     "describe",
     "dotted",

@@ -1,7 +1,7 @@
 """The options of a sandbox, and the host names, addresses and ports that follow from them. Pure.
 
-Each daemon has its own loopback address, and listens only there, so every sandbox can use the same
-ports. RFC 6761 reserves ``.test`` for names that exist nowhere else.
+Each daemon has its own address, by default a loopback one, and listens only there, so every sandbox
+can use the same ports. RFC 6761 reserves ``.test`` for names that exist nowhere else.
 """
 
 import re
@@ -84,7 +84,10 @@ class SandboxOptions:
     properties: Mapping[str, str] = attrs.field(factory=dict, hash=False)
     """Properties of Hadoop that override the sandbox's own. An empty value removes one."""
     network: int = attrs.field(default=77, validator=and_(ge(1), le(254)))
-    """The daemons listen on 127.0.<network>.*; each sandbox needs another number."""
+    """The daemons listen on <subnet>.<network>.*; each sandbox needs another number."""
+    subnet: str = attrs.field(default="127.0", validator=matches_re(r"\d{1,3}\.\d{1,3}"))
+    """The first two octets. Only benchmarks set it, in a network namespace of their own: a program
+    that refuses loopback addresses is compared there."""
 
     @classmethod
     def read(cls, plain: Mapping[str, Any]) -> "SandboxOptions":
@@ -112,7 +115,7 @@ def host(daemon: str, options: SandboxOptions) -> str:
 def address(daemon: str, options: SandboxOptions) -> str:
     """Return the address of *daemon*."""
     last = _LAST_OCTET.get(daemon) or _FIRST_NODE + int(daemon.removeprefix("nm"))
-    return f"127.0.{options.network}.{last}"
+    return f"{options.subnet}.{options.network}.{last}"
 
 
 def addresses(options: SandboxOptions) -> dict[str, str]:

@@ -1,11 +1,15 @@
 """A master's command and environment, and what it reads from its container's. Pure."""
 
+import json
 import re
 from collections.abc import Mapping
 
+import attrs
+
 from tarn.domain import Epoch
 from tarn.errors import LaunchError
-from tarn_plugins.runtime.yarn import YarnSettings
+from tarn.java import HadoopJvm
+from tarn_plugins.runtime.yarn import YarnSettings, class_archives
 
 __all__ = [
     "HEAP_VARIABLE",
@@ -16,6 +20,7 @@ __all__ = [
     "host",
     "master_command",
     "master_environ",
+    "master_jvm",
 ]
 
 # The deployer sets it from ``master.memory``: the JVM starts before the spec can be read.
@@ -55,10 +60,20 @@ def host(environ: Mapping[str, str]) -> str:
     return _needed(environ, "NM_HOST")
 
 
-def master_command(python: str) -> list[str]:
-    """Return the master's command line."""
+def master_command(python: str, environ: Mapping[str, str]) -> list[str]:
+    """Return the master's command line; *environ* is that of `master_environ`."""
+    jvm = json.dumps(attrs.asdict(master_jvm(environ)))
     # -P: no file in the working directory can shadow a module.
-    return [python, "-P", "-m", "tarn.master", ".", "--runtime", "yarn"]
+    return [python, "-P", "-m", "tarn.java", jvm, "tarn.master", ".", "--runtime", "yarn"]
+
+
+def master_jvm(environ: Mapping[str, str]) -> HadoopJvm:
+    """Return the JVM of the master in a container with this environment."""
+    return HadoopJvm(
+        int(environ.get(HEAP_VARIABLE) or heap_mib(0)),
+        java_home=environ.get(JAVA_VARIABLE),
+        archives=class_archives.DIRECTORY,
+    )
 
 
 def master_environ(settings: YarnSettings, memory_mib: int) -> dict[str, str]:

@@ -233,6 +233,8 @@ class FileEntry:
     modified_ms: int
     public: bool
     """Whether everybody may read it, and pass through all directories above it."""
+    owner: str = ""
+    """The user whose file it is; empty if that is unknown."""
 
 
 class Files(Protocol):

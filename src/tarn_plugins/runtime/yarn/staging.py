@@ -101,14 +101,25 @@ class Staging:
         except RefusedError:
             self._take_over(name, application_id)
 
-    def publish(self, content: Mapping[str, bytes]) -> tuple[FileEntry, ...]:
-        """Write the master's public files, and return them."""
-        self._fill(self.layout.public, content, _PUBLIC_MODE)
-        return self.files.listing(self.layout.public)
+    def fill(
+        self, public: Mapping[str, bytes], private: Mapping[str, bytes]
+    ) -> tuple[FileEntry, ...]:
+        """Write the master's files, and return the public ones.
 
-    def keep(self, content: Mapping[str, bytes]) -> None:
-        """Write private copies for the owner's other machines."""
-        self._fill(self.layout.private, content, _PRIVATE_MODE)
+        The *private* ones are copies for the owner's other machines.
+        """
+        layout = self.layout
+        wanted = [(f"{layout.public}/{name}", public[name], _PUBLIC_MODE) for name in public]
+        wanted += [(f"{layout.private}/{name}", private[name], _PRIVATE_MODE) for name in private]
+        # In parallel, since each write waits for the disks of data nodes.
+        with ThreadPoolExecutor(thread_name_prefix="staging") as pool:
+            written = [
+                pool.submit(self.files.write, uri, data, mode=mode, replace=True)
+                for uri, data, mode in wanted
+            ]
+        for each in written:
+            each.result()
+        return self.files.listing(layout.public)
 
     def remove(self, application_id: str) -> None:
         """Remove the directory if this application still owns it. Idempotent."""
@@ -127,16 +138,6 @@ class Staging:
         self.files.remove(self.layout.root)
         if self.layout.shelf:
             self.files.prune(self.layout.shelf)
-
-    def _fill(self, folder: str, content: Mapping[str, bytes], mode: int) -> None:
-        # In parallel, since each write waits for the disks of data nodes.
-        with ThreadPoolExecutor(thread_name_prefix="staging") as pool:
-            written = [
-                pool.submit(self.files.write, f"{folder}/{name}", data, mode=mode, replace=True)
-                for name, data in content.items()
-            ]
-        for each in written:
-            each.result()
 
     def _take_over(self, name: str, application_id: str) -> None:
         try:

@@ -11,6 +11,7 @@ import json
 import os
 import select
 import sys
+import threading
 import time
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,9 +22,9 @@ import attrs
 
 from tarn.errors import LaunchError, NotFoundError, ProviderError, TarnError
 from tarn.interfaces import Staged
-from tarn.java import describe, hadoop_classpath, java_home, jvm, kerberos_options, leave
+from tarn.java import ClassArchive, HadoopJvm, describe, jvm, leave
 from tarn.release import version
-from tarn_plugins.runtime.yarn import environment
+from tarn_plugins.runtime.yarn import class_archives, environment
 from tarn_plugins.runtime.yarn.client import submission
 from tarn_plugins.runtime.yarn.client.cluster import Hadoop
 from tarn_plugins.runtime.yarn.client.hadoop_child import pack
@@ -38,10 +39,6 @@ from tarn_plugins.runtime.yarn.client.reports import (
 from tarn_plugins.runtime.yarn.probe.applications import Applications
 from tarn_plugins.runtime.yarn.staging import Layout, Staging
 
-HEAP_MIB = 256
-# A larger young generation than a master's, which lives for months. The small one is collected more
-# than twenty times before the first answer, 0.25 s of its 1.4 s of CPU time (measured).
-_ROOMY = ("-Xms64m", "-Xmn32m")
 _QUESTIONS = frozenset(
     {
         "begin",
@@ -75,11 +72,20 @@ class Questions:
         self._hadoop: Hadoop | None = None
         self._probes: Applications | None = None
         self._logs = LogCache(self._at)
+        self._archive: ClassArchive | None = None
+        self._submitted = False
 
     def close(self) -> None:
-        """End the probes, for which no client waits any more."""
+        """End the probes, for which no client waits any more; have an archive made."""
         if self._probes is not None:
             self._probes.close()
+        if self._archive is None or not self._archive.recorded:
+            return
+        # Only a submission uses most of the classes.
+        if self._submitted:
+            self._archive.make()
+        else:
+            self._archive.forget()
 
     def answer(self, question: str, parts: Mapping[str, Any]) -> Any:
         """Call the method named *question*, and return its result."""
@@ -109,8 +115,7 @@ class Questions:
     def begin(
         self,
         environ: Mapping[str, str],
-        hadoop: str | None,
-        java: str | None,
+        java: Mapping[str, Any],
         staging: str | None,
         kerberos: Sequence[str] | None = None,
     ) -> None:
@@ -118,13 +123,11 @@ class Questions:
 
         Args:
             environ: The client's.
-            hadoop: Hadoop's directory; None means that `hadoop_classpath` finds it.
-            java: Java's directory; None means that `java_home` finds it.
+            java: The fields of a `HadoopJvm`.
             staging: The staging directory; None means ``.tarn`` in the user's home directory.
             kerberos: Principal and path of its keytab; None means a ticket, if Hadoop needs one.
         """
-        options = (*_ROOMY, *kerberos_options(environ))
-        jvm.start(hadoop_classpath(environ, hadoop), HEAP_MIB, java_home(environ, java), options)
+        self._archive = HadoopJvm.from_plain(java).start(environ)
         login = None if kerberos is None else (kerberos[0], kerberos[1])
         self._hadoop = Hadoop(staging, environ, login)
 
@@ -212,7 +215,20 @@ class Questions:
         *parts* are those of a `MasterRequest`.
         """
         wanted = submission.MasterRequest(**parts)
-        return submission.submit(self._at(), self._staging(wanted.name), wanted)
+        hadoop, archive = self._at(), self._archive
+        file = archive.file if archive is not None and archive.exists else None
+        answer = submission.submit(hadoop, self._staging(wanted.name), wanted, file)
+        self._submitted = True
+        if file is not None:
+            # For later masters, while this one starts. A daemon, since the process may leave first.
+            bring = threading.Thread(
+                target=class_archives.bring,
+                args=(file, hadoop.staging, hadoop.files),
+                name="bring-classes",
+                daemon=True,
+            )
+            bring.start()
+        return answer
 
     def _tagged(self, name: str) -> tuple[ApplicationReport, ...]:
         hadoop = self._at()

@@ -74,7 +74,7 @@ class YarnDeployer:
         # The archive with the interpreter for the nodes; empty if that is a path on them.
         self._packed = environment.packed(settings.python)
         self._python = INTERPRETER if self._packed else settings.python or sys.executable
-        self._master = list(master) or master_command(self._python)
+        self._master = list(master)
         self._hadoop = hadoop or start_child(settings, context)
         self._pause = threading.Event()
         # (application id, file) for files that a cluster does not have, to ask only once.
@@ -244,6 +244,7 @@ class YarnDeployer:
         self, spec: ClusterSpec, staged: Staged, files: Mapping[str, bytes], packed: str
     ) -> dict[str, Any]:
         """Return the parts of the question ``submit``."""
+        environ = master_environ(self._settings, spec.master.memory_mib)
         return {
             "name": spec.name,
             "queue": self._settings.queue,
@@ -253,8 +254,8 @@ class YarnDeployer:
             "max_attempts": spec.master.max_attempts,
             "node_label": spec.master.node_label,
             "python": self._python,
-            "argv": self._master,
-            "environ": master_environ(self._settings, spec.master.memory_mib),
+            "argv": self._master or master_command(self._python, environ),
+            "environ": environ,
             "files": {name: base64.b64encode(data).decode() for name, data in files.items()},
             "environment": packed,
             "log_bytes": spec.log.master_max_size_mib * 2**20,

@@ -23,7 +23,7 @@ from tarn.java import jvm
 from tarn.plain.master_files import CLIENT_CA, SPEC, STAGED, TEST_REQUESTS, TLS_CA
 from tarn.plain.structure import to_record
 from tarn.triton.repository import listing
-from tarn_plugins.runtime.yarn import keytab, tokens
+from tarn_plugins.runtime.yarn import class_archives, keytab, tokens
 from tarn_plugins.runtime.yarn.client.cluster import Hadoop
 from tarn_plugins.runtime.yarn.client.reports import APPLICATION_TYPE, cluster_tag
 from tarn_plugins.runtime.yarn.environment import resource
@@ -92,8 +92,12 @@ class MasterRequest:
     """Size beyond which a log of the master is rotated."""
 
 
-def submit(hadoop: Hadoop, staging: Staging, wanted: MasterRequest) -> dict[str, Any]:
+def submit(
+    hadoop: Hadoop, staging: Staging, wanted: MasterRequest, archive: Path | None = None
+) -> dict[str, Any]:
     """Submit a master, and return the application's id and notes for the user.
+
+    *archive* has the classes of this machine's Hadoop.
 
     Raises:
         RefusedError: Another application has the cluster's name (TARN-2103).
@@ -115,6 +119,8 @@ def submit(hadoop: Hadoop, staging: Staging, wanted: MasterRequest) -> dict[str,
         files = list(_places(entries))
         if wanted.environment:
             files.append(resource(hadoop.files.entry(wanted.environment)))
+        elif archive is not None:  # a packed environment may have a Java of its own
+            files += class_archives.resources(archive, hadoop.staging, hadoop.files, hadoop.user)
         _hand_over(hadoop, context, wanted, files, collected)
     except BaseException:
         with contextlib.suppress(Exception):  # the first error matters more
@@ -193,9 +199,7 @@ def _publish(
         secret = secrets[name].strip()
         if secret and any(secret in data for data in content.values()):
             raise LaunchError("yarn", f"{name} would be readable by everybody; nothing was sent")
-    entries = staging.publish(content)
-    staging.keep({name: secrets[name] for name in FETCHED if name in secrets})
-    return entries
+    return staging.fill(content, {name: secrets[name] for name in FETCHED if name in secrets})
 
 
 def _public(entries: Iterable[FileEntry]) -> bool:

@@ -237,6 +237,7 @@ def _entry(fs: Any, root: str, status: Any, passable: dict[str, bool]) -> FileEn
         bytes=int(status.getLen()),
         modified_ms=int(status.getModificationTime()),
         public=readable and _passable(fs, path.getParent(), passable),
+        owner=str(status.getOwner()),
     )
 
 

@@ -15,15 +15,10 @@ import attrs
 from tarn.domain import ProxyRule
 from tarn.errors import LaunchError
 from tarn.interfaces import MasterContext, Runtime, StateStore, UserDirectory
-from tarn.java import hadoop_classpath, java_home, kerberos_options, load, start
+from tarn.java import load
 from tarn.plain.structure import from_record
 from tarn_plugins.runtime.yarn import YarnSettings, keytab
-from tarn_plugins.runtime.yarn.container import (
-    HEAP_VARIABLE,
-    JAVA_VARIABLE,
-    application_id,
-    heap_mib,
-)
+from tarn_plugins.runtime.yarn.container import application_id, master_jvm
 from tarn_plugins.runtime.yarn.hadoop import configuration, credentials, login, web
 from tarn_plugins.runtime.yarn.hadoop.clients import (
     HadoopNodeManagers,
@@ -59,12 +54,8 @@ def unpack(directory: Path, environ: Mapping[str, str]) -> None:
         LaunchError: Java or Hadoop is missing on the node, or too old; or the credentials contain
             no files.
     """
-    heap = int(environ.get(HEAP_VARIABLE) or heap_mib(0))
-    java = java_home(environ, environ.get(JAVA_VARIABLE))
-    # The script that lists Hadoop's jars also starts Java; it must take the same one.
-    seen = {**environ, "JAVA_HOME": java} if java else environ
     try:
-        start(hadoop_classpath(seen), heap, java, kerberos_options(environ))
+        master_jvm(environ).start(environ)
     except LaunchError as error:
         raise _of_the_node(error, environ.get("NM_HOST", "")) from error
     files = credentials.secret_files()

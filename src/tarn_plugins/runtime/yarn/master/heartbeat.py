@@ -26,8 +26,10 @@ __all__ = ["Heartbeat"]
 
 log = logging.getLogger(__name__)
 
-# Between two heartbeats while an instance is requested, starts or stops.
+# Between two heartbeats while an instance is requested, starts, stops or was seen gone; at first
+# more often, since a node answers within a second or two.
 SOON_S = 0.2
+AT_FIRST_S, FIRST_S = 0.1, 10.0
 # A restart of the ResourceManager takes less than this.
 REGISTER_WITHIN_S = 600.0
 # A wish waits this long for the exchange that shows its master is not superseded.
@@ -299,6 +301,8 @@ class Heartbeat:
         # without a pause.
         if not self._failed and self._ledger.urgent(now_s):
             pause_s = 0.0
+        elif not self._failed and self._ledger.outstanding(now_s, FIRST_S):
+            pause_s = min(AT_FIRST_S, self._rest_s)
         elif not self._failed and self._ledger.outstanding(now_s):
             pause_s = min(SOON_S, self._rest_s)
         return self._spoke_s + pause_s - now_s

@@ -152,6 +152,8 @@ class Ledger:
     _stale: dict[str, ContainerRecord] = attrs.field(factory=dict)
     _stale_until_s: float = 0.0
     _forgave_s: float = 0.0
+    # Instance id -> the second since which its ports refuse connections.
+    _gone: dict[str, float] = attrs.field(factory=dict)
 
     def __attrs_post_init__(self) -> None:
         self._bad = BadNodes(self.placement.avoid_after_failures)
@@ -185,6 +187,7 @@ class Ledger:
             if instance_id not in self._slots:
                 launch = next((w for w in wish.launches if w.spec_hash == spec_hash), None)
                 self._ask(instance_id, spec_hash, launch, now_s)
+        self._gone = {id_: self._gone.get(id_, now_s) for id_ in wish.gone}
 
     def heard(self, said: Exchange, answer: AllocateResponse, now_s: float, at: float) -> None:
         """Take the answer to *said*; *at* is the wall time of grants in it."""
@@ -266,10 +269,18 @@ class Ledger:
         stops = any(s.stop_asked and not s.stop_said and s.holds for s in self._slots.values())
         return stops or self._difference(now_s) != Exchange()
 
-    def outstanding(self, now_s: float) -> bool:
-        """Return whether an instance is newly requested, starting, or stopping."""
-        since_s = math.inf if self.closing.why(now_s) else now_s - STARVED_S
-        return any(slot.moves(since_s) for slot in self._slots.values())
+    def outstanding(self, now_s: float, within_s: float = STARVED_S) -> bool:
+        """Return whether YARN may soon say something new of an instance.
+
+        It starts or stops; or within the last *within_s* it was requested, or seen gone.
+        """
+        since_s = math.inf if self.closing.why(now_s) else now_s - within_s
+        if any(slot.moves(since_s) for slot in self._slots.values()):
+            return True
+        gone = (
+            self._slots.get(id_) for id_, gone_s in self._gone.items() if gone_s > now_s - within_s
+        )
+        return any(slot is not None and slot.holds for slot in gone)
 
     def jobs(self) -> tuple[Job, ...]:
         """Return the new jobs for nodes and files, each once."""

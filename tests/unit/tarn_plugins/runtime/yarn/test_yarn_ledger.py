@@ -579,6 +579,21 @@ def test_yarn_is_spoken_to_often_only_while_something_may_change_soon(master, ya
     assert soon(clock.now_s())
 
 
+def test_an_instance_that_was_seen_gone_is_asked_after_for_a_while(master, clock):
+    """YARN will soon tell its end, or it is only its server that is gone."""
+    soon = master.ledger.outstanding
+    master.want(A, B)
+    master.steps(3)
+    master.want(A, B, gone=(A, "unknown"))
+    assert soon(clock.now_s())
+    master.step(11.0)
+    master.want(A, B, gone=(A,))
+    assert not soon(clock.now_s(), 10.0)
+    assert soon(clock.now_s(), 20.0)
+    master.want(A, B)
+    assert not soon(clock.now_s(), 20.0)
+
+
 def test_a_release_is_said_once(master, yarn):
     """Also when its completion is lost."""
     master.step()

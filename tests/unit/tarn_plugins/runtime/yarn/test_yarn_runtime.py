@@ -59,10 +59,10 @@ def make(yarn, tmp_path):
         one.close()
 
 
-def wish(*ids, stop=(), attempt=1, spec_hash=GOOD):
+def wish(*ids, stop=(), attempt=1, spec_hash=GOOD, gone=()):
     launch = attrs.evolve(launch_of(cluster_spec()), spec_hash=spec_hash)
     want = frozenset((i, spec_hash) for i in ids)
-    return RuntimeWish(Epoch(1, attempt), 1, want, frozenset(stop), (launch,))
+    return RuntimeWish(Epoch(1, attempt), 1, want, frozenset(stop), (launch,), frozenset(gone))
 
 
 def fact(runtime, instance_id):
@@ -87,6 +87,17 @@ def test_a_wish_is_on_its_way_at_once(make, yarn):
     runtime.start("http://h:1")
     within(6.0, lambda: runtime.apply(wish(A)), "apply")
     running(runtime, A)
+
+
+def test_the_end_of_an_instance_that_was_seen_gone_is_heard_soon(make, yarn):
+    """Not only at the next heartbeat, which may be an hour away."""
+    runtime = make(heartbeat_s=3600.0)
+    runtime.start("http://h:1")
+    runtime.apply(wish(A))
+    container_id = running(runtime, A).container_id
+    yarn.end(container_id, 137)
+    runtime.apply(wish(A, gone=(A,)))
+    until(lambda: isinstance(fact(runtime, A), Ended), 10, "its end")
 
 
 def test_the_control_thread_is_woken_by_what_changes(make):

@@ -45,8 +45,7 @@ def test_a_live_owner_and_one_on_its_way_are_left_alone(alive: bool | None, age_
 def test_a_dead_owner_is_followed_and_its_files_go(alive: bool | None, age_s: float) -> None:
     """The successor starts with an empty directory."""
     files = owned_by("a1", NOW - age_s)
-    staging(files).publish({"run": b"x"})
-    staging(files).keep({"api_token": b"x"})
+    staging(files).fill({"run": b"x"}, {"api_token": b"x"})
     staging(files, a1=alive).take("llama", "a2")
     assert {uri: c[0] for uri, c in files.content.items()} == {LAYOUT.owner: b"a2"}
 
@@ -79,10 +78,21 @@ def test_what_is_being_removed_is_not_taken_over() -> None:
 def test_secrets_are_private_and_the_masters_own_files_are_not() -> None:
     """The nodes fetch the one kind as themselves, the other nobody but the owner reads."""
     files = owned_by("a1")
-    entries = staging(files).publish({"run": b"r", "master": b"m"})
-    staging(files).keep({"api_token": b"t"})
+    entries = staging(files).fill({"run": b"r", "master": b"m"}, {"api_token": b"t"})
     assert [(e.path, e.public) for e in entries] == [("master", True), ("run", True)]
     assert files.content[f"{LAYOUT.private}/api_token"][1] == 0o600
+
+
+def test_all_files_are_written_at_the_same_time() -> None:
+    """Each waits for the disks of data nodes."""
+    files, together = owned_by("a1"), threading.Barrier(3, timeout=20)
+
+    def written(operation: str, *_: str) -> None:
+        if operation == "write":
+            together.wait()
+
+    files.before = written
+    staging(files).fill({"run": b"r", "master": b"m"}, {"api_token": b"t"})
 
 
 @given(st.lists(st.integers(0, 3), min_size=0, max_size=60))

@@ -1,19 +1,24 @@
 """The question `submit`, over a Hadoop of which only the answers matter."""
 
 import json
+import threading
 from base64 import b64encode
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import attrs
 import pytest
 from files_in_memory import FilesInMemory
 
 from tarn.errors import LaunchError, ProviderError
+from tarn.java import ClassArchive
 from tarn_plugins.runtime.yarn.child.serving import Questions
 from tarn_plugins.runtime.yarn.client import submission as module
 from tarn_plugins.runtime.yarn.client.cluster import Hadoop
 from tarn_plugins.runtime.yarn.client.reports import ApplicationReport
 from tarn_plugins.runtime.yarn.hadoop import web
+from tarn_plugins.runtime.yarn.messages import FileEntry
 
 ID = "application_1_0001"
 STAGING = "hdfs://nn/tarn"
@@ -36,6 +41,22 @@ class JavaError(Exception):
     """What Java threw."""
 
 
+class ClientFilesInMemory(FilesInMemory):
+    """With what only a client does; every file is *owner*'s."""
+
+    owner = "me"
+
+    def entry(self, uri: str) -> FileEntry:
+        return attrs.evolve(super().entry(uri), owner=self.owner)
+
+    def directory(self, uri: str, mode: int) -> None:
+        """Do nothing: files make their directories."""
+
+    def upload(self, local: Path, uri: str, *, mode: int = 0o600) -> FileEntry:
+        self.write(uri, local.read_bytes(), mode=mode)
+        return self.entry(uri)
+
+
 class FakeHadoop:
     """Just enough of `cluster.Hadoop`; *deaf*: it answers nothing once something was submitted."""
 
@@ -47,7 +68,7 @@ class FakeHadoop:
         context = SimpleNamespace(getApplicationId=lambda: ID)
         created = SimpleNamespace(getApplicationSubmissionContext=lambda: context)
         self.client = SimpleNamespace(createApplication=lambda: created)
-        self.files, self.deaf = FilesInMemory(lambda: 0.0), deaf
+        self.files, self.deaf = ClientFilesInMemory(lambda: 0.0), deaf
         self.killed: list[str] = []
         self._proxies = proxies
 
@@ -167,3 +188,55 @@ def test_a_keytab_travels_in_the_credentials_alone(
     told = json.loads(carried["yarn.json"])
     assert told["principal"] == "svc@R"
     assert told["file_systems"] == [f"{STAGING}/llama", "/"]
+
+
+@pytest.mark.parametrize("submitted", [False, True])
+def test_only_the_classes_of_a_submission_are_archived(
+    monkeypatch: pytest.MonkeyPatch, *, submitted: bool
+) -> None:
+    """Other questions use too few of them."""
+    done: list[str] = []
+    archive = SimpleNamespace(
+        exists=False,
+        recorded=True,
+        make=lambda: done.append("made"),
+        forget=lambda: done.append("forgotten"),
+    )
+    monkeypatch.setattr(module, "_submit", lambda *_: None)
+    questions = asking(FakeHadoop())
+    questions._archive = archive  # type: ignore[assignment]
+    if submitted:
+        questions.submit(**PARTS, files={})
+    questions.close()
+    assert done == (["made"] if submitted else ["forgotten"])
+
+
+def test_a_master_gets_the_archive_that_lies_on_the_nodes_side(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Not yet at the first submission, which copies it meanwhile; and never another user's."""
+    given: list[dict[str, bool]] = []
+    monkeypatch.setattr(
+        module,
+        "_submit",
+        lambda *parts: given.append({file.name: file.public for file in parts[3]}),
+    )
+    file = tmp_path / "key.jsa"
+    file.write_bytes(b"classes")
+    hadoop = FakeHadoop()
+    for name in ("first", "second"):
+        questions = asking(hadoop)
+        questions._archive = ClassArchive(file, "/java", (), ())
+        questions.submit(**{**PARTS, "name": name}, files={})
+        for thread in threading.enumerate():
+            if thread.name == "bring-classes":
+                thread.join(20)
+    packed = {**PARTS, "name": "packed", "environment": f"{STAGING}/python.tar.gz"}
+    hadoop.files.write(packed["environment"], b"", mode=0o644)
+    questions.submit(**packed, files={})
+    hadoop.files.owner = "somebody else"
+    questions.submit(**{**PARTS, "name": "theirs"}, files={})
+    assert given[0].keys() == {".tarn/run", ".tarn/launch"}
+    assert given[1] == {".tarn/run": True, ".tarn/launch": True, ".tarn/key.jsa": True}
+    assert ".tarn/key.jsa" not in given[2]
+    assert ".tarn/key.jsa" not in given[3]
