@@ -166,6 +166,8 @@ class Snapshot:
     """The models that ``reason`` is about."""
     affinity: AffinityStatus = attrs.field(factory=AffinityStatus)
     """The rules by which requests reach the same instance."""
+    look_interval_s: float = 1.0
+    """The time between two looks at an instance."""
 
     @property
     def faults(self) -> tuple[str, ...]:
@@ -205,6 +207,7 @@ class SnapshotInputs:
     tally: Tally = attrs.field(factory=lambda: Tally(0.0))
     models: ModelTotalsHistory = attrs.field(factory=ModelTotalsHistory)
     affinity: AffinityStatus = attrs.field(factory=AffinityStatus)
+    look_interval_s: float = 1.0
 
 
 def build_snapshot(
@@ -246,6 +249,7 @@ def build_snapshot(
         demand=fresh_demand(fleet, around.now_s),
         control=fleet.control,
         affinity=around.affinity,
+        look_interval_s=around.look_interval_s,
     )
     same = old is not None and old.view is fleet.view
     text = old.instances_text if old and same else render_instances(snapshot)

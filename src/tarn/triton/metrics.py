@@ -8,6 +8,7 @@ Source: Triton ``docs/user_guide/metrics.md``; Prometheus "Exposition formats", 
 checked against the text of Triton 2.51.
 """
 
+import functools
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -108,7 +109,7 @@ _ESCAPED = {"n": "\n", "\\": "\\", '"': '"'}
 
 _NO_NUMBER = Unknown("not a finite number: nothing was observed lately")
 _Series = tuple[tuple[bytes, float], ...]
-_Fold = Callable[[_Series], float]
+_Fold = Callable[[list[float]], float]
 
 
 @attrs.frozen
@@ -128,13 +129,11 @@ class TritonMetrics:
 
     def total(self, family: str) -> Sample[float]:
         """Add the values of *family* over all models, versions, reasons or GPUs."""
-        return self._fold(family, lambda series: math.fsum(value for _, value in series))
+        return self._fold(family, math.fsum)
 
     def mean(self, family: str) -> Sample[float]:
         """Average the values of *family*, for example over the GPUs of one instance."""
-        return self._fold(
-            family, lambda series: math.fsum(value for _, value in series) / len(series)
-        )
+        return self._fold(family, lambda values: math.fsum(values) / len(values))
 
     def samples(self, family: str) -> Iterator[tuple[dict[str, str], float]]:
         """Yield (labels, value) of each line of *family*."""
@@ -187,22 +186,28 @@ class TritonMetrics:
             return Unknown(f"{family}: cannot read the line '{self.unreadable[family]}'")
         series = self.series.get(family)
         if not series:
-            return Unknown(self._absent(family))
-        value = fold(series) if all(math.isfinite(v) for _, v in series) else math.nan
+            has_misses = bool(self.series.get(CACHE_MISSES))
+            has_success = bool(self.series.get(SUCCESS))
+            return _absent(family, has_misses=has_misses, has_success=has_success)
+        values = [value for _, value in series]
+        value = fold(values) if all(map(math.isfinite, values)) else math.nan
         return Known(value) if math.isfinite(value) else Unknown(f"{family} is not a finite number")
 
-    def _absent(self, family: str) -> str:
-        if family.startswith("nv_inference_") and "_summary_us" in family:
-            if self.series.get(CACHE_MISSES):
-                return f"no {family}: Triton does not give it for models with a response cache"
-            if self.series.get(SUCCESS):
-                return f"no {family}: Triton gives it with {SUMMARIES} in the spec"
-            return f"no {family}: no model is loaded, or the spec lacks {SUMMARIES}"
-        if family == PENDING and self.series.get(SUCCESS):
-            return f"no {family}: Triton before 23.09 (2.38) does not count waiting requests"
-        reasons = (reason for start, reason in _ABSENT if family.startswith(start))
-        reason = next(reasons, None)
-        return f"no {family}: {reason}" if reason else f"no {family} in the metrics of this Triton"
+
+@functools.lru_cache(maxsize=256)
+def _absent(family: str, *, has_misses: bool, has_success: bool) -> Unknown:
+    """Return why there is no *family*; each look at each instance asks for several."""
+    reasons = (f": {reason}" for start, reason in _ABSENT if family.startswith(start))
+    why = next(reasons, " in the metrics of this Triton")
+    if family.startswith("nv_inference_") and "_summary_us" in family:
+        why = f": no model is loaded, or the spec lacks {SUMMARIES}"
+        if has_misses:
+            why = ": Triton does not give it for models with a response cache"
+        elif has_success:
+            why = f": Triton gives it with {SUMMARIES} in the spec"
+    elif family == PENDING and has_success:
+        why = ": Triton before 23.09 (2.38) does not count waiting requests"
+    return Unknown(f"no {family}{why}")
 
 
 class MetricsParser:

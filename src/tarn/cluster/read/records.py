@@ -198,6 +198,8 @@ class Status(Record):
     ended_at: float | None = None
     stale: bool = False
     """The master has stopped acting, or is missing."""
+    look_interval_s: float | None = None
+    """The time between two looks of the master at an instance."""
     instances: tuple[InstanceStatus, ...] = attrs.field(
         default=(), metadata={_KIND: InstanceStatus}
     )

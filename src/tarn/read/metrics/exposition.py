@@ -36,6 +36,8 @@ __all__ = [
     "MetricType",
     "Sample",
     "Series",
+    "heading",
+    "line",
     "own_text",
     "series_text",
 ]
@@ -149,30 +151,32 @@ def own_text(
 
 def series_text(families: Iterable[Family[S, Series]], of: S, *, openmetrics: bool) -> bytes:
     """Return the text of *families* as they are in *of*; one without series is left out."""
-    heading = _open_heading if openmetrics else _heading
-    return "".join(_lines(families, of, heading)).encode("utf-8", "replace")
+    return "".join(_lines(families, of, openmetrics=openmetrics)).encode("utf-8", "replace")
 
 
-def _lines(
-    families: Iterable[Family[S, Series]], of: S, heading: Callable[[Family[S, Series]], str]
-) -> Iterator[str]:
+def _lines(families: Iterable[Family[S, Series]], of: S, *, openmetrics: bool) -> Iterator[str]:
     """Yield the text; series are never collected, or the collector would stop the world for it."""
     for family in families:
         first, name = True, family.name
-        for suffix, labels, value in family.samples(of):
+        for series in family.samples(of):
             if first:
-                yield heading(family)
+                yield heading(family, openmetrics=openmetrics)
                 first = False
-            braces = f"{{{labels}}}" if labels else ""
-            yield f"{name}{suffix}{braces} {_value(value)}\n"
+            yield line(name, series)
 
 
-def _heading(family: Family[S, Series]) -> str:
-    kind = MetricType.GAUGE if family.kind is MetricType.INFO else family.kind
-    return f"# HELP {family.name} {family.text}\n# TYPE {family.name} {kind}\n"
+def line(family: str, series: Series) -> str:
+    """Return the line of one series of the *family*; both formats have the same."""
+    suffix, labels, value = series
+    braces = f"{{{labels}}}" if labels else ""
+    return f"{family}{suffix}{braces} {_value(value)}\n"
 
 
-def _open_heading(family: Family[S, Series]) -> str:
+def heading(family: Family[S, Series], *, openmetrics: bool) -> str:
+    """Return what stands before the series of *family*."""
+    if not openmetrics:
+        shown = MetricType.GAUGE if family.kind is MetricType.INFO else family.kind
+        return f"# HELP {family.name} {family.text}\n# TYPE {family.name} {shown}\n"
     name = family.name.removesuffix(_SUFFIXES.get(family.kind, ""))
     kind = "unknown" if family.kind is MetricType.UNTYPED else family.kind
     return f"# TYPE {name} {kind}\n# HELP {name} {family.text}\n"

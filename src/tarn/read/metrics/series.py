@@ -1,6 +1,8 @@
 """Series of each instance, and of each model over all instances; models beyond a bound are one."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import functools
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import attrs
 
@@ -9,7 +11,7 @@ from tarn.domain.model_totals import MOST_MODELS, OTHER, ModelTotals
 from tarn.read.metrics.exposition import Family, MetricType, Series
 from tarn.read.snapshot import Snapshot
 
-__all__ = ["INSTANCES", "MODELS", "Held", "measured"]
+__all__ = ["EACH_INSTANCE", "MODELS", "QUEUES", "MeasuredInstance", "place_of"]
 
 _ALL_GPUS = "all"
 """The label where only one number for all GPUs of an instance is known."""
@@ -34,7 +36,7 @@ def _one(value: float | None) -> Iterator[Series]:
 
 
 @attrs.frozen
-class _MeasuredInstance:
+class MeasuredInstance:
     """One instance that has a container, what was read of it, and its labels."""
 
     instance: Instance
@@ -42,102 +44,89 @@ class _MeasuredInstance:
     labels: str
 
 
-Held = Sequence[_MeasuredInstance]
+OneInstance = Callable[[MeasuredInstance], Iterable[Series]]
 
 
-def measured(snapshot: Snapshot) -> Held:
-    """Return each; those that ended are not in it, so they leave no series."""
-    return tuple(
-        _MeasuredInstance(
-            instance,
-            snapshot.readings.get(instance.id) or Reading(instance.id, 0.0),
-            _labels(
-                container_id=instance.container_id,
-                host=(instance.endpoint.host if instance.endpoint else instance.node) or "",
-            ),
-        )
-        for instance in snapshot.instances
-        if instance.container_id
-    )
+def place_of(instance: Instance) -> str:
+    """Return the labels that say where *instance* is."""
+    host = (instance.endpoint.host if instance.endpoint else instance.node) or ""
+    return _labels(container_id=instance.container_id or "", host=host)
 
 
-def _each(
-    value: Callable[[_MeasuredInstance], float | None],
-) -> Callable[[Held], Iterable[Series]]:
-    def samples(held: Held) -> Iterator[Series]:
-        for each in held:
-            found = value(each)
-            if found is not None:
-                yield "", each.labels, found
+def _each(value: Callable[[MeasuredInstance], float | None]) -> OneInstance:
+    def samples(of: MeasuredInstance) -> Iterable[Series]:
+        found = value(of)
+        return () if found is None else (("", of.labels, found),)
 
     return samples
 
 
-def _depth(held: Held) -> Iterator[Series]:
-    """Yield the whole queue: 0 where no instance is left, nothing where none says."""
-    depths = [depth for each in held if (depth := each.reading.known("pending")) is not None]
-    return _one(sum(depths) if depths or not held else None)
+def _info(of: MeasuredInstance) -> Iterable[Series]:
+    more = _label("id", of.instance.id), _label("spec_hash", of.instance.spec_hash)
+    return (("", ",".join((of.labels, *more)), 1),)
 
 
-def _info(held: Held) -> Iterator[Series]:
-    for each in held:
-        more = _label("id", each.instance.id), _label("spec_hash", each.instance.spec_hash)
-        yield "", ",".join((each.labels, *more)), 1
+def _startup(of: MeasuredInstance) -> Iterable[Series]:
+    instance = of.instance
+    if instance.ready_s is None:
+        return ()
+    took_s = instance.ready_s - instance.requested_s
+    return (("", _label("container_id", instance.container_id or ""), took_s),)
 
 
-def _startup(held: Held) -> Iterator[Series]:
-    for instance in (each.instance for each in held):
-        if instance.ready_s is not None:
-            took_s = instance.ready_s - instance.requested_s
-            yield "", _label("container_id", instance.container_id or ""), took_s
-
-
-def _gpus(signal: str) -> Callable[[Held], Iterable[Series]]:
-    def samples(held: Held) -> Iterator[Series]:
-        for each in held:
-            for gpu, value in _by_gpu(each, signal):
-                yield "", f"{each.labels},{_label('gpu', gpu)}", value
+def _gpus(signal: str) -> OneInstance:
+    def samples(of: MeasuredInstance) -> Iterable[Series]:
+        for gpu, value in _by_gpu(of, signal):
+            yield "", f"{of.labels},{_label('gpu', gpu)}", value
 
     return samples
 
 
-def _by_gpu(held: _MeasuredInstance, signal: str) -> Iterator[tuple[str, float]]:
+def _by_gpu(of: MeasuredInstance, signal: str) -> Iterator[tuple[str, float]]:
     """Yield (gpu, value) of signals named ``<signal>{gpu="<uuid>"}``.
 
     A signal without the label is the number for all GPUs, and counts where no GPU has its own.
     """
-    start, alone = f'{signal}{{gpu="', True
-    for key in held.reading.metrics:
-        if key.startswith(start):
-            alone = False
-            if (value := held.reading.known(key)) is not None:
-                yield key[len(start) : -2], value
-    if alone and (value := held.reading.known(signal)) is not None:
-        yield _ALL_GPUS, value
+    gpus = _gpus_in(tuple(of.reading.metrics)).get(signal)
+    for key, gpu in gpus or ((signal, _ALL_GPUS),):
+        if (value := of.reading.known(key)) is not None:
+            yield gpu, value
+
+
+@functools.lru_cache(maxsize=4096)
+def _gpus_in(keys: tuple[str, ...]) -> Mapping[str, tuple[tuple[str, str], ...]]:
+    """Return by signal the keys that name a GPU, each with the GPU; they hardly ever change."""
+    found: dict[str, tuple[tuple[str, str], ...]] = {}
+    for key in keys:
+        signal, labelled, gpu = key.partition('{gpu="')
+        if labelled:
+            found[signal] = (*found.get(signal, ()), (key, gpu[:-2]))
+    return found
 
 
 def _gauge(
-    name: str,
-    text: str,
-    samples: Callable[[Held], Iterable[Series]],
-    names: tuple[str, ...] = _PLACE,
-) -> Family[Held, Series]:
+    name: str, text: str, samples: OneInstance, names: tuple[str, ...] = _PLACE
+) -> Family[MeasuredInstance, Series]:
     return Family(name, MetricType.GAUGE, text, samples, names)
 
 
-INSTANCES: tuple[Family[Held, Series], ...] = (
-    _gauge(
+QUEUES: tuple[Family[float | None, Series], ...] = (
+    Family(
         "tarn_queue_depth",
+        MetricType.GAUGE,
         "Requests that wait in all instances whose queue is known.",
-        _depth,
-        (),
+        _one,
     ),
     Family(
         "tarn_queue_depth_total",
         MetricType.UNTYPED,
         "The same as tarn_queue_depth, under the name of the Java TARN; it falls, too.",
-        _depth,
+        _one,
     ),
+)
+"""Families of the requests that wait in all instances; None: not known."""
+
+EACH_INSTANCE: tuple[Family[MeasuredInstance, Series], ...] = (
     Family(
         "tarn_instance_info",
         MetricType.INFO,
@@ -148,17 +137,17 @@ INSTANCES: tuple[Family[Held, Series], ...] = (
     _gauge(
         "tarn_container_queue_depth",
         "Requests that wait in one instance.",
-        _each(lambda held: held.reading.known("pending")),
+        _each(lambda of: of.reading.known("pending")),
     ),
     _gauge(
         "tarn_container_executing",
         "Requests that one instance executes, an estimate.",
-        _each(lambda held: held.reading.known("executing")),
+        _each(lambda of: of.reading.known("executing")),
     ),
     _gauge(
         "tarn_container_load",
         "Larger of GPU utilization and filled part of the queue, 0 to 1.",
-        _each(lambda held: held.reading.load),
+        _each(lambda of: of.reading.load),
     ),
     _gauge(
         "tarn_container_startup_seconds",
@@ -267,11 +256,12 @@ def _states(snapshot: Snapshot) -> dict[str, dict[str, int]]:
     """Return each model's states with how many instances have it so."""
     counts: dict[str, dict[str, int]] = {}
     own = _own(snapshot)
-    for instance in snapshot.instances:
-        for model, state, _ in instance.models:
+    # Equal instances share one tuple, and a large fleet has few different ones.
+    for models, count in Counter(instance.models for instance in snapshot.instances).items():
+        for model, state, _ in models:
             name = model if model in own else OTHER
             row = counts.setdefault(name, dict.fromkeys((*_STATES, "other"), 0))
-            row[state if state in _STATES else "other"] += 1
+            row[state if state in _STATES else "other"] += count
     return counts
 
 
@@ -283,7 +273,8 @@ def _own(snapshot: Snapshot) -> frozenset[str]:
 
 
 def _names(snapshot: Snapshot) -> set[str]:
-    return {model for instance in snapshot.instances for model, _, _ in instance.models}
+    different = {instance.models for instance in snapshot.instances}
+    return {model for models in different for model, _, _ in models}
 
 
 def _others(snapshot: Snapshot) -> Iterator[Series]:
