@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 import attrs
 import pytest
 import yaml
-from unit.tarn_plugins.scaling.views import view
+from unit.tarn_plugins.scaling.views import history, view
 
 from tarn import config, plugins
 from tarn.control.policy import scaling
@@ -24,7 +24,7 @@ TEXT = PAGE.read_text("utf-8")
 OFFERED = plugins.load()
 SITUATION = re.compile(
     r"(?P<size>\d+) replicas?(?:, (?P<ready>\d+) ready)?(?:, (?P<waiting>\d+) waiting)?"
-    r"(?P<signals>(?:, [a-z]\w+ [0-9.]+)*)(?:, at (?P<at>[-0-9: ]+))?"
+    r"(?P<signals>(?:, [a-z]\w+ [0-9.]+)*)(?:, for (?P<seconds>\d+) s)?(?:, at (?P<at>[-0-9: ]+))?"
 )
 
 
@@ -51,8 +51,9 @@ def seen(line: str, limits: Limits) -> FleetView:
         None if said["ready"] is None else int(said["ready"]),
         waiting=int(said["waiting"] or 0),
         limits=limits,
-        **{name: float(value) for name, value in signals.items()},
     )
+    samples = int(said["seconds"] or 0) + 1
+    fleet = history(fleet, **{name: (float(value),) * samples for name, value in signals.items()})
     at = datetime.fromisoformat(said["at"] or "2026-06-01 00:00")
     return attrs.evolve(fleet, at=at.replace(tzinfo=ZoneInfo("Europe/Paris")).timestamp())
 

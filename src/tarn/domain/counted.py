@@ -1,6 +1,6 @@
 """Numbers with what they count, as people read them."""
 
-__all__ = ["replicas", "requests_refused", "requests_wait"]
+__all__ = ["callers_wait", "replicas", "requests_refused", "requests_wait"]
 
 
 def replicas(count: int) -> str:
@@ -16,3 +16,9 @@ def requests_wait(count: int) -> str:
 def requests_refused(count: int) -> str:
     """Return ``1 request was refused`` or ``3 requests were refused``."""
     return "1 request was refused" if count == 1 else f"{count} requests were refused"
+
+
+def callers_wait(requests: float) -> str:
+    """Return ``12 requests are in flight, of callers that wait for their answers``."""
+    verb = "request is" if requests == 1 else "requests are"
+    return f"{requests:.3g} {verb} in flight, of callers that wait for their answers"

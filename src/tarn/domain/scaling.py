@@ -1,5 +1,6 @@
 """What a policy sees, its wishes, and the decisions about the size. Pure."""
 
+import math
 from bisect import bisect_right
 from collections.abc import Callable, Iterable
 from operator import ge, le
@@ -11,6 +12,7 @@ from tarn.domain.instance import Instance, InstanceState
 from tarn.domain.samples import Known, Sample, Unknown
 
 __all__ = [
+    "FULL_FROM",
     "KINDS",
     "NOTHING",
     "OF_FULL",
@@ -25,6 +27,7 @@ __all__ = [
     "executed_when_full",
     "idle",
     "is_nothing",
+    "load_of_callers",
 ]
 
 KINDS = ("policy", "scale", "limits", "demand", "down", "start")
@@ -238,12 +241,17 @@ def _first(queue: tuple[PastSize, ...], now_s: float, window_s: float, otherwise
 
 NOTHING = 1e-6
 """A signal below this counts as zero: a fading rate or a sum of floats never becomes exactly 0."""
+FULL_FROM = 0.25
+"""An instance is full when at least this share of its executing requests waits."""
 OF_FULL = 0.75
 """The share of a full replica's executing requests to aim at; with more, requests wait."""
 # A start is late after this many times the slowest start that was seen.
 _LATE_AFTER = 2.0
 # Samples with a full instance that are needed: a single one can fall into a short burst.
 _FULL_SAMPLES = 3
+# So many requests must have ended for a queue that does not change to say something.
+_ENDED = 4.0
+_QUEUE = ("in_flight", "pending", "executing", "requests_per_s", "when_full")
 # The time over which the executing requests are averaged.
 _LATELY_S = 10.0
 
@@ -308,6 +316,33 @@ def executed_when_full(fleet: FleetView, ready: int) -> float | None:
     # An instance with several models may be full in one of them only, and execute more in others.
     lately = executing.value / ready if ready and isinstance(executing, Known) else 0.0
     return max(lately, sum(seen) / len(seen)) or None
+
+
+def load_of_callers(fleet: FleetView) -> float | None:
+    """Return the requests in flight if they come from callers that wait for their answers.
+
+    None: nothing shows that; then the load is what arrives.
+    """
+    # Such callers send no more than the full instances answer, so arrivals show the capacity and
+    # not the load. All of their requests would execute at once if none had to wait. They are known
+    # by their queue: while instances are full, the queue of independent callers changes by the
+    # square root of the requests that ended, or steadily. That of callers that wait stays.
+    seen: list[float] = []
+    ended, rate, later_s = 0.0, 0.0, fleet.now_s
+    for look in zip(*(reversed(fleet.signals.get(name, ())) for name in _QUEUE), strict=False):
+        known = [sample.value for _, sample in look if isinstance(sample, Known)]
+        if len(known) < len(_QUEUE):
+            return None
+        in_flight, pending, executing, per_s, _ = known
+        if pending < executing * FULL_FROM:
+            return None
+        at_s = look[0][0]
+        ended += rate * (later_s - at_s)
+        rate, later_s = per_s, at_s
+        seen.append(in_flight)
+        if len(seen) >= _FULL_SAMPLES and ended >= _ENDED:
+            return seen[0] if max(seen) - min(seen) <= math.sqrt(ended) / 2 else None
+    return None
 
 
 def idle(fleet: FleetView) -> bool:

@@ -14,7 +14,7 @@ from tarn.domain.fleet import Fleet, Rules
 from tarn.domain.instance import Instance, InstanceState
 from tarn.domain.reading import Reading
 from tarn.domain.samples import Known, Sample, Unknown
-from tarn.domain.scaling import FleetView
+from tarn.domain.scaling import FULL_FROM, FleetView
 from tarn.domain.sizing import fresh_demand
 
 __all__ = [
@@ -30,8 +30,6 @@ __all__ = [
 
 KEEP = 300
 """Samples kept of each signal: five minutes at the default interval."""
-# An instance is full when at least this share of its executing requests waits.
-_FULL_FROM = 0.25
 # Requests that wait are stuck when none has ended well for this long, and for this many times the
 # mean compute time.
 _STUCK_AFTER_S = 3.0
@@ -458,7 +456,7 @@ def _when_full(seen: _Seen, pending: Sample[float], stuck_s: float) -> Sample[fl
         if isinstance(one, Contribution)
         and not isinstance(waits := one.parts[0], str)
         and not isinstance(executes := one.parts[1], str)
-        and waits >= executes * _FULL_FROM > 0
+        and waits >= executes * FULL_FROM > 0
         and not one.stuck(stuck_s)
     ]
     return Known(sum(full) / len(full), pending.age_s) if full else Unknown("no instance is full")

@@ -4,6 +4,7 @@ There are slots of ten minutes for a day, and of an hour for a week. Each has a 
 names; all further names are counted together as `OTHER`.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 
 import attrs
@@ -93,10 +94,15 @@ class UsageSlots:
         """Return it with *more* added to the slot of *at*."""
         begun = at // self.slot_s * self.slot_s
         slot = dict(self.slots.get(begun, {}))
+        names = Counter(kind for kind, _ in slot)
         for key, spent in more.items():
-            room = key in slot or sum(1 for kind, _ in slot if kind == key[0]) < MOST_NAMES
+            room = key in slot or names[key[0]] < MOST_NAMES
             named = key if room else (key[0], OTHER)
-            slot[named] = slot.get(named, ResourceUse()).plus(spent)
+            if named in slot:
+                slot[named] = slot[named].plus(spent)
+            else:
+                slot[named] = spent
+                names[key[0]] += 1
         slots = {**self.slots, begun: slot}
         kept = sorted(slots)[-self.keep :]
         return attrs.evolve(self, slots={at: slots[at] for at in kept})

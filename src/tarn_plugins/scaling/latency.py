@@ -14,7 +14,7 @@ import attrs
 from attrs.validators import ge, gt
 
 from tarn.domain import FleetView, Known, Unknown, Wish
-from tarn.domain.counted import replicas, requests_wait
+from tarn.domain.counted import callers_wait, replicas, requests_wait
 from tarn.domain.samples import finite
 from tarn.domain.scaling import (
     OF_FULL,
@@ -22,6 +22,7 @@ from tarn.domain.scaling import (
     capacity,
     executed_when_full,
     idle,
+    load_of_callers,
 )
 from tarn.domain.signals import SIGNALS
 from tarn.hookspecs import Factory, hookimpl
@@ -120,8 +121,11 @@ def _more(told: str, times: float, fleet: FleetView, there: Capacity) -> Wish:
         return Wish(fleet.desired, f"{told}: {coming}")
     full, offered = executed_when_full(fleet, there.ready), finite(fleet.latest("offered_load"))
     if full is not None and isinstance(offered, Known):
-        needed = math.ceil(offered.value / (full * OF_FULL) - 1e-9)
+        value = max(offered.value, load_of_callers(fleet) or 0.0)
+        needed = math.ceil(value / (full * OF_FULL) - 1e-9)
         load = f"offered_load is {amount_text(offered.value)}"
+        if value > offered.value:
+            load += f"; {callers_wait(value)}"
         told += f"; {load}, and a full replica executes {amount_text(full)}"
     else:
         needed = math.ceil(fleet.desired * min(times, _MOST_GROWTH) - 1e-9)

@@ -8,7 +8,7 @@ import attrs
 from attrs.validators import ge, gt, optional
 
 from tarn.domain import FleetView, Unknown, Wish
-from tarn.domain.counted import replicas, requests_wait
+from tarn.domain.counted import callers_wait, replicas, requests_wait
 from tarn.domain.samples import Known, Sample, finite
 from tarn.domain.scaling import (
     NOTHING,
@@ -18,6 +18,7 @@ from tarn.domain.scaling import (
     executed_when_full,
     idle,
     is_nothing,
+    load_of_callers,
 )
 from tarn.domain.signals import SIGNALS
 from tarn.hookspecs import Factory, hookimpl
@@ -140,7 +141,9 @@ class TargetPolicy:
         """Return the size that fits the load; no opinion while the load is unknown."""
         there = capacity(fleet)
         fitted = self._fitted(fleet, there)
-        return fitted.with_instances(fleet, there) if there.ready else fitted.without(fleet)
+        if not there.ready:
+            return fitted.without(fleet)
+        return fitted.for_callers(fleet, there) or fitted.with_instances(fleet, there)
 
     def _fitted(self, fleet: FleetView, there: Capacity) -> "TargetPolicy":
         """Return the policy with a target that a replica can bear, as far as that was seen."""
@@ -151,6 +154,17 @@ class TargetPolicy:
         if full is None or full * OF_FULL >= self._target:
             return self
         return TargetPolicy(attrs.evolve(self.settings, target=full * OF_FULL), full)
+
+    def for_callers(self, fleet: FleetView, there: Capacity) -> Wish | None:
+        """Return the size for callers that wait for their answers; None: the load is not theirs."""
+        load, offered = load_of_callers(fleet), fleet.latest(self.settings.signal)
+        if self.settings.signal != "offered_load" or load is None or isinstance(offered, Unknown):
+            return None
+        if load <= offered.value:
+            return None
+        exact = self._replicas(load, fleet, there)
+        told = f"{self._told(offered.value, there)}; {callers_wait(load)}"
+        return self._sized(told, exact, fleet, there, urgent=self._overflows(exact, fleet))
 
     def with_instances(self, fleet: FleetView, there: Capacity) -> Wish:
         """Return the size by the signal; at least one instance is ready."""

@@ -177,6 +177,22 @@ def test_a_queue_that_nobody_works_off_lets_the_fleet_grow(plugins: Plugins) -> 
     assert min(run.desired[35:]) > 1
 
 
+@pytest.mark.parametrize(
+    ("most", "slots", "clients", "sizes"), [(3, 1, 12, [1, 3]), (24, 4, 48, [1, 16])]
+)
+def test_clients_that_wait_for_their_answers_are_one_decision(
+    plugins: Plugins, most: int, slots: int, clients: int, sizes: list[int]
+) -> None:
+    """One replica is full of them; the size goes straight to where none waits, or to the most."""
+    model = WorldModel(slots=slots, service_s=0.2, clients=clients, step_s=0.1, start_s=5.0)
+    given = attrs.evolve(spec(high=most), scaling=ScalingSpec("target"))
+    run = simulate(enter(given, plugins, "target"), steady(0.0), model)
+    assert [decision.desired for decision in run.decisions] == sizes
+    assert run.ready[-1] == sizes[-1]
+    assert run.decisions[1].at - run.begins_at <= 4
+    assert "of callers that wait" in run.decisions[1].reason
+
+
 def test_without_room_the_rest_waits_for_a_place() -> None:
     """What a node has no room for is asked for, and paid for, and never ready."""
     run, _ = ran(lambda _view: Wish(6, "so"), steady(100), WorldModel(room=3))

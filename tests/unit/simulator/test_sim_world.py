@@ -152,3 +152,23 @@ def test_starts_and_lives_are_drawn_from_the_seed() -> None:
     lives = [model.living_s(n) for n in range(2000)]
     assert sum(lives) / len(lives) == pytest.approx(1800, rel=0.1)
     assert WorldModel().living_s(1) == math.inf
+
+
+def test_clients_send_the_next_request_when_the_last_one_was_answered() -> None:
+    """In each step every client has one request: it waits, executes, or was answered."""
+    world = World(WorldModel(slots=4, service_s=0.1, clients=10, step_s=0.1), [running("w-1", "h")])
+    for step in range(3):
+        world.pass_step([], 0.0, step / 10)
+        assert world.waiting == 10, "there is no instance"
+    before = 0.0
+    for step in range(3, 40):
+        passed = world.pass_step(["w-1"], 0.0, step / 10)
+        read = world.readings(step / 10, fresh=True)["w-1"].metrics
+        pending, executing, total = (
+            known.value
+            for name in ("pending", "executing", "requests_total")
+            if isinstance(known := read[name], Known)
+        )
+        assert pending + executing + total - before == pytest.approx(10)
+        assert (passed.lost, total > before) == (0, True)
+        before = total

@@ -20,6 +20,9 @@ class WorldModel:
     """Requests that one instance executes at once."""
     service_s: float = attrs.field(default=0.1, validator=gt(0))
     """Seconds that a request executes, independent of the others."""
+    clients: int = attrs.field(default=0, validator=ge(0))
+    """Clients that each send the next request when the last one was answered, besides the load of
+    the trace. At most one a step, so ``step`` should not be longer than ``service``."""
     start_s: float = attrs.field(default=30.0, validator=ge(0))
     """Seconds from the grant of a container until the instance serves."""
     start_spread: float = attrs.field(default=0.0, validator=ge(0))

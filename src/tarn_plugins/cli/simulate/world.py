@@ -101,6 +101,8 @@ class World:
         self._grants_per_step = a_second * model.step_s
         self._grants = 0.0
         self._lost = 0.0
+        # Requests of `WorldModel.clients` that are not answered yet.
+        self._unanswered = 0.0
         self._misfortunes = sorted(model.fail_at_s)
         self._illnesses = sorted(model.sick_at_s)
         self._members: set[str] = set()
@@ -176,7 +178,8 @@ class World:
         members = [
             triton for id_ in view if (triton := self._tritons.get(id_)) and triton.end is None
         ]
-        arrived = rate * step_s
+        arrived = rate * step_s + self._model.clients - self._unanswered
+        there = self._there() + arrived
         waits: list[tuple[float, float]] = []
         if members:
             waits += self._poured(members, arrived, now_s)
@@ -189,6 +192,8 @@ class World:
                 if triton.held < _QUIET:
                     triton.held = 0.0
         waits += self._given_up(now_s + step_s)
+        # Requests of clients and of the trace are answered alike.
+        self._unanswered = self._model.clients * (self._there() / there) if there else 0.0
         busy = sum(triton.utilization for triton in members)
         lost, self._lost = self._lost, 0.0
         return StepResult(
@@ -242,6 +247,10 @@ class World:
             _, requests = self._outside.popleft()
             self._lost += requests
             yield patience_s, requests
+
+    def _there(self) -> float:
+        inside = sum(triton.held for triton in self._tritons.values())
+        return inside + sum(requests for _, requests in self._outside)
 
     def _pending(self) -> float:
         inside = sum(

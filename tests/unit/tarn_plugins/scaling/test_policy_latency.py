@@ -56,6 +56,15 @@ def test_full_replicas_tell_how_many_are_needed() -> None:
     assert POLICY.wanted(small).replicas == 4
 
 
+def test_callers_that_wait_are_counted_themselves() -> None:
+    """Twelve of them at one replica that executes one request at once."""
+    looks = {"pending": 11.0, "executing": 1.0, "in_flight": 12.0, "requests_per_s": 5.0}
+    full = {name: (value,) * 4 for name, value in {**looks, "when_full": 1.0}.items()}
+    wish = POLICY.wanted(history(view(1, queue_time=2.2, offered_load=1), **full))
+    assert wish.replicas == 16
+    assert "; 12 requests are in flight, of callers that wait for their answers, " in wish.reason
+
+
 def test_the_next_step_waits_for_what_was_asked_for() -> None:
     """However the queue grows meanwhile; one that is late is not waited for."""
     starting = view(6, 3, queue_time=9.0, in_flight=3)

@@ -1,5 +1,7 @@
 """The policy `target`: the right size in one step, and no step more."""
 
+import math
+from collections.abc import Sequence
 from typing import Any
 
 import attrs
@@ -8,7 +10,7 @@ from hypothesis import strategies as st
 from unit.tarn_plugins.scaling.views import NOW_S, history, view
 
 from tarn.domain import FleetView, InstanceState, Known, Limits, Unknown, Wish
-from tarn.domain.scaling import NOTHING
+from tarn.domain.scaling import NOTHING, load_of_callers
 from tarn.plain import structure
 from tarn.testing.strategies import for_any
 from tarn_plugins.scaling.target import TargetPolicy, TargetSettings
@@ -417,6 +419,92 @@ def test_a_full_fleet_grows_though_by_its_target_it_is_idle() -> None:
 def test_it_grows_until_nobody_waits(size: int, wanted: int) -> None:
     """The same eight clients, while each replica executes one of theirs."""
     assert OFFERED.wanted(full(size, 1.0)).replicas == wanted
+
+
+# -- callers that wait for their answers
+
+
+def queued(
+    in_flight: Sequence[float], *, size: int = 1, executing: float = 1.0, per_s: float = 5.0
+) -> FleetView:
+    """Return a full fleet with so many requests in it at each look, the last one now."""
+    looks = len(in_flight)
+    steady = {"offered_load": executing, "executing": executing, "requests_per_s": per_s}
+    signals = {name: (float(value),) * looks for name, value in steady.items()}
+    waiting = tuple(max(0.0, each - executing) for each in in_flight)
+    full = (executing / size,) * looks
+    more = {"in_flight": tuple(in_flight), "pending": waiting, "when_full": full}
+    return history(view(size), **signals, **more)
+
+
+def test_callers_that_wait_are_the_load_themselves() -> None:
+    """Twelve of them and a model that takes 0.2 s: one executes, but all of them would."""
+    wish = OFFERED.wanted(queued((12.0, 11.8, 12.1)))
+    told = (
+        "offered_load is 1 (target 0.75 a replica, which executes 1 when full); "
+        "12.1 requests are in flight, of callers that wait for their answers: 17 replicas"
+    )
+    assert wish == Wish(17, told, urgent=True)
+
+
+def test_their_load_does_not_change_while_instances_start() -> None:
+    """The size that was asked for stays; so it does with a part of them ready."""
+    for ready in (1, 4, 8):
+        fleet = queued((12.0,) * 9, size=ready, executing=float(ready), per_s=5.0 * ready)
+        assert OFFERED.wanted(attrs.evolve(fleet, desired=16)).replicas == 16
+
+
+@for_any(
+    start=st.floats(2, 500),
+    changes=st.lists(st.floats(1, 50), min_size=2, max_size=6),
+    grows=st.booleans(),
+    per_s=st.floats(2, 400),
+)
+def test_a_queue_that_grows_or_is_worked_off_is_of_others(
+    start: float, changes: list[float], grows: bool, per_s: float
+) -> None:
+    """Their load is what arrives: what is in flight then plays no part."""
+    rows = [start]
+    for change in changes:  # more than by chance, in each second
+        rows.append(rows[-1] + change * math.sqrt(per_s))
+    fleet = queued(rows if grows else rows[::-1], per_s=per_s)
+    assert load_of_callers(fleet) is None
+    unseen = {name: rows for name, rows in fleet.signals.items() if name != "in_flight"}
+    assert OFFERED.wanted(fleet) == OFFERED.wanted(attrs.evolve(fleet, signals=unseen))
+
+
+@for_any(fewer=st.floats(2, 300), more=st.floats(0, 300), per_s=st.floats(3, 400), size=sizes)
+def test_more_callers_never_get_less(fewer: float, more: float, per_s: float, size: int) -> None:
+    """And no size goes beyond the limits once the guard has judged."""
+    wishes = []
+    for load in (fewer, fewer + more):
+        fleet = attrs.evolve(queued((load,) * 4, per_s=per_s), desired=max(1, size))
+        wishes.append(OFFERED.wanted(fleet).replicas or fleet.desired)
+    assert wishes[0] <= wishes[1]
+    assert Limits(1, 3).clamp(wishes[1]) <= 3
+
+
+@pytest.mark.parametrize(
+    "fleet",
+    [
+        queued((12.0, 12.0)),
+        queued((12.0,) * 9, per_s=0.1),
+        queued((12.0,) * 4, executing=11.0),
+        queued((4.0, 9.0, 12.0)),
+        attrs.evolve(queued((12.0,) * 4), signals={}),
+    ],
+)
+def test_what_does_not_show_such_callers(fleet: FleetView) -> None:
+    """Two looks, too few answers, a queue that is short or has just changed, and no samples."""
+    assert load_of_callers(fleet) is None
+
+
+def test_an_unknown_look_shows_nothing() -> None:
+    """The queue may have changed there."""
+    fleet = queued((12.0,) * 3)
+    before, _, now = fleet.signals["pending"]
+    holed = (before, (NOW_S - 1, Unknown("no answer")), now)
+    assert load_of_callers(attrs.evolve(fleet, signals={**fleet.signals, "pending": holed})) is None
 
 
 def test_a_short_burst_proves_nothing() -> None:
