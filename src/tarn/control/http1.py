@@ -255,9 +255,9 @@ class ProbeConnection(asyncio.Protocol):
         self._lost = lambda: None  # the caller knows of this end
         self._transport.abort()
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+    # uvloop's transports are not subclasses of asyncio's.
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Keep *transport*; called by asyncio."""
-        assert isinstance(transport, asyncio.Transport)
         self._transport = transport
         self.usable = True
 

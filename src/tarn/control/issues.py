@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tarn.control.journal import Journal
+from tarn.control.look_queue import LookStatus
 from tarn.control.mailbox import Worker
 from tarn.control.state import Saver
 from tarn.domain import InstanceState, Issue, Reading
@@ -19,6 +20,7 @@ __all__ = [
     "of_files",
     "of_fleet",
     "of_journal",
+    "of_looks",
     "of_policy",
     "of_readings",
     "of_saver",
@@ -32,6 +34,8 @@ REPLACE = "`tarn drain` of each older one replaces it by one with what is in the
 ANSWERS_WITHIN_S = 5.0
 # A required follower that has not come after this time gets a warning.
 COMES_WITHIN_S = 30.0
+# Looks that are late for a shorter time may be those of a machine that slept, or of a first round.
+BEHIND_FOR_S = 10.0
 
 
 def of_worker(worker: Worker[Any], code: str) -> Iterator[Issue]:
@@ -77,6 +81,16 @@ def of_files(few: str, name: str) -> Iterator[Issue]:
     """Say that the master of *name* may open fewer files than it needs; *few* says how many."""
     if few:
         yield Issue(name, f"the master {few}", code="TARN-1041", public=f"the master {few}")
+
+
+def of_looks(looks: LookStatus, name: str) -> Iterator[Issue]:
+    """Say that the master of *name* looks at its instances less often than it should."""
+    if looks.behind_s >= BEHIND_FOR_S:
+        found = (
+            f"the master has not managed for {looks.behind_s:.0f} s to look at each instance every "
+            f"{looks.interval_s:.2g} s: it needs more CPU"
+        )
+        yield Issue(name, found, code="TARN-1061", public=found)
 
 
 def of_calls(fleet: Fleet, at: float) -> Iterator[Issue]:

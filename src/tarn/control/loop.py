@@ -13,6 +13,7 @@ from tarn.control.issues import (
     of_calls,
     of_fleet,
     of_journal,
+    of_looks,
     of_policy,
     of_readings,
     of_saver,
@@ -63,6 +64,9 @@ STALE_LOOKS = 2
 """A signal is unknown when an instance missed this many looks, and `LATE_S` more."""
 # The least time between two ticks, unless the thread is woken.
 LEAST_REST_S = 0.005
+# The pause after a tick is as long as the tick took, but not longer than this, even if the thread
+# is woken: each start in a large fleet wakes it, and the other threads need the CPU, too.
+MOST_REST_S = 0.1
 # The pause after a tick that raised, even if the thread is woken: the next one may raise, too.
 RAISED_REST_S = 0.25
 # An unchanged wish is posted again after this time: the runtime may have lost a request.
@@ -219,7 +223,7 @@ class Control:
         try:
             while not self._leaving.is_set():
                 self._dependencies.wake.clear()
-                errors = self._errors
+                errors, began_s = self._errors, self._dependencies.clock.now_s()
                 outcome = self._guarded_step()
                 if outcome is not None:
                     self.outcome = outcome
@@ -228,6 +232,8 @@ class Control:
                     self._leaving.wait(RAISED_REST_S)
                 else:
                     self._dependencies.pulse.beat()
+                    took_s = self._dependencies.clock.now_s() - began_s
+                    self._leaving.wait(min(took_s, MOST_REST_S))
                 due_s = min([self._due_s, *(one.until_s for one in self._unconfirmed)])
                 rest_s = due_s - self._dependencies.clock.now_s()
                 self._dependencies.wake.wait(min(interval_s, max(LEAST_REST_S, rest_s)))
@@ -354,6 +360,7 @@ class Control:
                 self._publishers.words(),
                 self._dependencies.policy.answer(),
                 late,
+                self._dependencies.scraper.looks().interval_s,
             )
             self._fleet = tick(self._fleet, seen, self._rules)
             self._measures.count(self._fleet, seen.facts, now_s, late=late)
@@ -366,7 +373,7 @@ class Control:
             self._survive(error)
 
     def _ask(self, readings: Mapping[str, Reading], now_s: float, at: float) -> None:
-        interval_s = self._rules.spec.scaling.interval_s
+        interval_s = self._dependencies.scraper.looks().interval_s
         oldest_s = LATE_S + STALE_LOOKS * interval_s
         self._signals = self._signals.looked(self._fleet.instances, readings, now_s, oldest_s)
         view = fleet_view(self._fleet, self._rules, self._signals, now_s, at)
@@ -391,7 +398,7 @@ class Control:
         """Post which instances should run: when that changed, and every `REPEAT_S`."""
         fleet, old = self._fleet, self._wish
         wish = runtime_wish(fleet, (self._launch,), self._dependencies.saver.below)
-        if old is not None and (wish.want, wish.stop) == (old.want, old.stop):
+        if old is not None and wish == attrs.evolve(old, revision=wish.revision):
             if now_s - self._wished_s < REPEAT_S:
                 return
             wish = old
@@ -418,6 +425,7 @@ class Control:
             models=self._measures.models,
             failing=self._publishers.failing(),
             wish=near.policy.answer(),
+            look_interval_s=near.scraper.looks().interval_s,
             affinity=near.affinity.status(near.scraper.traits(), readings),
             signals=signal_status(
                 self._signals.history,
@@ -455,6 +463,7 @@ class Control:
         yield from self._publishers.issues()
         yield from of_fleet(self._fleet, self._rules, now_s)
         yield from of_readings(self._fleet, readings)
+        yield from of_looks(near.scraper.looks(), name)
         yield from of_calls(self._fleet, at)
 
     def _begun(self, found: Iterable[Issue], at: float) -> tuple[Issue, ...]:

@@ -34,7 +34,7 @@ class PolicyRunner:
     Args:
         policy: The policy to ask.
         clock: Measures how long an answer takes.
-        wake: Called when there is a new answer.
+        wake: Called when an answer asks for another size than the one before.
         signals: The plugins' signals that the policy reads; they are added to its view.
     """
 
@@ -100,7 +100,11 @@ class PolicyRunner:
         with self._lock:
             self._workers += 1
             number = self._workers
-        return Worker("policy", lambda asked: self._judge(*asked, number), self._clock, self._wake)
+
+        def judge(asked: _Question) -> None:
+            self._judge(*asked, number)
+
+        return Worker("policy", judge, self._clock, lambda: None)
 
     def _judge(self, fleet: FleetView, samples: Samples, number: int) -> None:
         signals = self._signals
@@ -120,9 +124,16 @@ class PolicyRunner:
         begins(_POLICY)
         answer = answered(self._policy, fleet)
         with self._lock:
-            if number == self._workers:
-                self._answer = answer
-                self._judged = True
+            if number != self._workers:
+                return
+            before, self._answer, self._judged = self._answer, answer, True
+        if _size(answer) != _size(before):
+            self._wake()
+
+
+def _size(answer: Sample[Wish]) -> int | str | None:
+    """Return what of *answer* a tick acts on; another reason alone waits for the next one."""
+    return answer.value.replicas if isinstance(answer, Known) else answer.reason
 
 
 def answered(policy: ScalingPolicy, fleet: FleetView) -> Sample[Wish]:

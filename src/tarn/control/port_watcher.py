@@ -1,9 +1,9 @@
-"""Look at one port of one instance again and again, over one kept connection."""
+"""Look at one port of one instance over one kept connection, whenever its turn comes."""
 
 import asyncio
-import math
 import socket
 from collections.abc import Awaitable, Callable
+from types import TracebackType
 
 import attrs
 
@@ -20,27 +20,14 @@ from tarn.descriptors import shortage
 from tarn.domain import Endpoint
 from tarn.domain.endpoint import host_port
 
-__all__ = ["CancellableWait", "PortWatcher", "ProbeFailure", "ProbeSchedule", "ask_once"]
+__all__ = ["CancellableWait", "PortWatcher", "ProbeFailure", "ask_once"]
 
 # Errors of the resolver when it could not ask; a name that does not exist is another error.
 _NAME_SERVICE = frozenset({socket.EAI_AGAIN, socket.EAI_MEMORY, socket.EAI_SYSTEM})
 
 
-@attrs.frozen
-class ProbeSchedule:
-    """When to look, and how long to wait; all on the loop's clock."""
-
-    interval_s: float
-    """Between two looks."""
-    timeout_s: float
-    """For one look: connect, ask, answer."""
-    phase_s: float = 0.0
-    """Moment within the interval; it spreads the looks at a thousand ports over the interval."""
-
-    def next_s(self, now_s: float) -> float:
-        """Return the next moment to look, at least a quarter of an interval away."""
-        intervals = (now_s + self.interval_s / 4 - self.phase_s) / self.interval_s
-        return self.phase_s + math.ceil(intervals) * self.interval_s
+# A time limit counts in this many parts: see `TimeLimit`.
+_PARTS = 20
 
 
 @attrs.frozen
@@ -85,14 +72,56 @@ class CancellableWait:
             self._waiter.set_result(None)
 
 
+class TimeLimit:
+    """Ends the block with ``TimeoutError`` after a time, as `asyncio.timeout` does.
+
+    A late loop takes nothing of the time: the limit counts in parts, and however late the loop ends
+    a part, because the master was starved or stopped, it is one part. So an answer that lies there
+    already is read first.
+    """
+
+    def __init__(self, timeout_s: float) -> None:
+        self._part_s, self._left, self._expired = timeout_s / _PARTS, _PARTS, False
+        self._loop = asyncio.get_running_loop()
+        self._timer: asyncio.Handle = self._loop.call_later(self._part_s, self._end)
+
+    def __enter__(self) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._task, self._cancels = task, task.cancelling()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._timer.cancel()
+        if not self._expired or self._task.uncancel() > self._cancels:
+            return
+        if isinstance(error, asyncio.CancelledError):
+            raise TimeoutError from error
+
+    def _end(self) -> None:
+        self._left -= 1
+        if self._left:
+            self._timer = self._loop.call_later(self._part_s, self._end)
+        else:  # in the next turn of the loop, when what came in this one was read
+            self._timer = self._loop.call_soon(self._expire)
+
+    def _expire(self) -> None:
+        self._expired = True
+        self._task.cancel()
+
+
 class PortWatcher:
-    """Looks at one port until it is cancelled, one look at a time.
+    """Looks at one port, one look at a time.
 
     Args:
         host: A name or an address.
         port: The port.
-        pace: How often to look.
-        look: Does one look with `PortWatcher.ask`; its own errors end `run`.
+        timeout_s: Time limit of one look: connect, ask, answer.
+        look: Does one look with `PortWatcher.ask`.
         failed: Called with the reason when a look failed.
         lost: Called when the idle connection ended.
         renew_after: Looks over one connection before a new one is opened; 0: any number.
@@ -106,36 +135,32 @@ class PortWatcher:
         *,
         host: str,
         port: int,
-        pace: ProbeSchedule,
+        timeout_s: float,
         look: Callable[["PortWatcher"], Awaitable[None]],
         failed: Callable[[ProbeFailure], None],
         lost: Callable[[], None],
         renew_after: int = 0,
     ) -> None:
         self._renew_after, self._looks, self._due = renew_after, 0, False
-        self._host, self._port, self._pace = host, port, pace
-        self._look, self._failed, self._lost = look, failed, lost
+        self._host, self._port, self._timeout_s = host, port, timeout_s
+        self._look, self.failed, self._lost = look, failed, lost
         self._connection: ProbeConnection | None = None
-        self.alarm = CancellableWait()
         self.lack = ""
         """What the master lacked when it was to open a new connection; empty: nothing."""
 
-    async def run(self) -> None:
-        """Look until cancelled, then close the connection."""
-        loop = asyncio.get_running_loop()
-        hurried = False
+    async def once(self) -> None:
+        """Look once; an error of the look itself is raised."""
+        self._looks += 1
+        self._due = bool(self._renew_after) and self._looks % self._renew_after == 0
+        where = host_port(self._host, self._port)
         try:
-            while True:
-                await self._once()
-                due_s = self._pace.next_s(loop.time())
-                rung = await self.alarm.wait_until(due_s)
-                # An early look comes only once in an interval: some servers close the connection
-                # after each answer.
-                if rung and hurried:
-                    await asyncio.sleep(max(0.0, due_s - loop.time()))
-                hurried = rung and not hurried
-        finally:
+            failure = await attempt(where, self._timeout_s, self._look(self))
+        except BaseException:
             self.close()
+            raise
+        if failure is not None:
+            self.close()
+            self.failed(failure)
 
     async def ask(self, question: bytes, longest_body: int = LONGEST_BODY) -> Reply:
         """Ask over the kept connection, or over a new one if that has ended."""
@@ -171,20 +196,11 @@ class PortWatcher:
             self._connection.close()
             self._connection = None
 
-    async def _once(self) -> None:
-        self._looks += 1
-        self._due = bool(self._renew_after) and self._looks % self._renew_after == 0
-        where = host_port(self._host, self._port)
-        failure = await attempt(where, self._pace.timeout_s, self._look(self))
-        if failure is not None:
-            self.close()
-            self._failed(failure)
-
 
 async def attempt(where: str, timeout_s: float, work: Awaitable[None]) -> ProbeFailure | None:
     """Do *work*, which talks to *where*, and return why it failed; None when it did not."""
     try:
-        async with asyncio.timeout(timeout_s):
+        with TimeLimit(timeout_s):
             await work
     except TimeoutError:
         return ProbeFailure(f"no answer for {timeout_s:.1f} s from {where}")

@@ -15,8 +15,10 @@ import attrs
 from tarn.control.affinity import KnownTraits
 from tarn.control.control_caller import ControlCaller, Unloading
 from tarn.control.http1 import MalformedReply, Reply, request
+from tarn.control.look_queue import Pace
+from tarn.control.look_runner import LookRunner
 from tarn.control.model_readiness import ReadinessAsker, answers_for_models
-from tarn.control.port_watcher import PortWatcher, ProbeFailure, ProbeSchedule
+from tarn.control.port_watcher import PortWatcher, ProbeFailure
 from tarn.control.totals import Totals
 from tarn.control.warmup import WarmupRequest, try_out, warm_up
 from tarn.domain import Endpoint, Known, ModelState, Reading, Sample, StubEnded, Unknown
@@ -24,7 +26,7 @@ from tarn.domain.affinity import traits_of
 from tarn.domain.control_calls import NO_CALLS, NO_PROGRESS, CallKind, CallProgress, WantedCalls
 from tarn.domain.counters import COUNTERS, OPTIONAL_COUNTERS, CounterSet, InstanceCounters, summed
 from tarn.domain.outcomes import RequestCounts, TestResult
-from tarn.domain.reading import NOT_READY
+from tarn.domain.reading import NOT_READY, Silence
 from tarn.interfaces import Clock
 from tarn.triton import exits
 from tarn.triton.activity import Activity, observe
@@ -81,6 +83,8 @@ class ProbeTarget:
     """Time limit of one load."""
     test: TestRequest | None = None
     """A test request to send once; None: the instance is not suspected."""
+    pace: Pace = Pace.USUAL
+    """How often to look at it."""
 
 
 @attrs.frozen
@@ -151,7 +155,12 @@ class ProbeContext:
     """The objects that all probes of one scraper share."""
 
     clock: Clock
-    pace: ProbeSchedule
+    looks: LookRunner
+    """Runs the looks."""
+    interval_s: float
+    """The usual time between two looks, and that until something is tried again."""
+    timeout_s: float
+    """Time limit of one look."""
     families: Families
     changed: Callable[[str], None]
     """Called with the id of an instance whose reading is new."""
@@ -197,7 +206,8 @@ class Probe:
         self._answered_live = False
         # The server there gave this instance's id, since it was last lost.
         self._itself = False
-        self._http_s = self._metrics_s = around.clock.now_s()
+        self._asked_s = self._http_s = self._metrics_s = around.clock.now_s()
+        self._silence: Silence | None = Silence(self._asked_s, self._asked_s)
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._restarts: dict[str, asyncio.TimerHandle] = {}
         self._calling = self._caller()
@@ -207,11 +217,11 @@ class Probe:
 
     def _lines(self) -> tuple[PortWatcher, PortWatcher]:
         """Return the watcher of the HTTP port, and that of the metrics port."""
-        endpoint, pace = self._target.endpoint, self._around.pace
+        endpoint, timeout_s = self._target.endpoint, self._around.timeout_s
         http = PortWatcher(
             host=endpoint.host,
             port=endpoint.http_port,
-            pace=pace,
+            timeout_s=timeout_s,
             look=self._look_http,
             failed=self._http_failed,
             lost=self._lost,
@@ -220,7 +230,7 @@ class Probe:
         scrape = PortWatcher(
             host=endpoint.host,
             port=endpoint.metrics_port,
-            pace=attrs.evolve(pace, phase_s=pace.phase_s + pace.interval_s / 2),
+            timeout_s=timeout_s,
             look=self._look_metrics,
             failed=self._metrics_failed,
             lost=self._lost,
@@ -234,8 +244,9 @@ class Probe:
 
     def start(self) -> None:
         """Begin to look."""
-        self._begin("metrics")
-        self._begin("http")
+        self._around.looks.add(self._scrape, self._metrics_pace())
+        if not self._target.leaving:
+            self._around.looks.add(self._http, self._http_pace())
         self.set_target(self._target)
 
     def set_target(self, target: ProbeTarget) -> None:
@@ -244,6 +255,7 @@ class Probe:
         self._target = target
         if left:
             self._leave(leaving=target.leaving)
+        self._set_paces()
         self._calling.want(target.calls)
         if target.calls.number:
             self._begin("calls")
@@ -255,17 +267,30 @@ class Probe:
     def _leave(self, *, leaving: bool) -> None:
         """Stop looking at the HTTP port, or begin again."""
         if not leaving:
-            self._begin("http")
+            self._around.looks.add(self._http, self._http_pace())
             return
-        for name in ("http", "warm", "calls", "unload", "test", "ready"):
+        for name in ("warm", "calls", "unload", "test", "ready"):
             task = self._tasks.pop(name, None)
             if task is not None:
                 task.cancel()
-        self._http.close()
+        self._around.looks.remove(self._http)
         self._http.lack = ""
         self._lacks.pop("http", None)
         self._live, self._models = _LEAVING, _LEAVING
         self._around.changed(self._id)
+
+    def _set_paces(self) -> None:
+        self._around.looks.set_pace(self._http, self._http_pace())
+        self._around.looks.set_pace(self._scrape, self._metrics_pace())
+
+    def _http_pace(self) -> Pace:
+        """Return how often to look at its health: sooner while it does not answer well."""
+        pace = self._target.pace
+        return Pace.SOON if pace is Pace.USUAL and self._silence is not None else pace
+
+    def _metrics_pace(self) -> Pace:
+        """Return how often to look at its metrics, of which a start needs none."""
+        return Pace.USUAL if self._target.pace is Pace.STARTING else self._target.pace
 
     def close(self) -> None:
         """Stop looking, and close the connections at once."""
@@ -274,8 +299,8 @@ class Probe:
             task.cancel()
         for timer in self._restarts.values():
             timer.cancel()
-        self._http.close()
-        self._scrape.close()
+        self._around.looks.remove(self._http)
+        self._around.looks.remove(self._scrape)
 
     def reading(self) -> Reading:
         """Return what is known now; the ages are those at the newest answer."""
@@ -286,6 +311,7 @@ class Probe:
             taken_s,
             live=_aged(self._live, http_age_s),
             gone=self._gone,
+            silence=self._silence,
             blind=next(iter(self._lacks.values()), "") or self._http.lack,
             models=_aged(_said_ready(self._models, self._readiness.not_ready), http_age_s),
             warm=self._warm,
@@ -304,7 +330,7 @@ class Probe:
     # -- health, models, warm-up -------------------------------------------------------------
 
     async def _look_http(self, line: PortWatcher) -> None:
-        self._answered_live = False
+        self._answered_live, self._asked_s = False, self._around.clock.now_s()
         reply = await line.ask(self._ask("GET", "/v2/health/live", "health"), _MOST_WORD)
         self._answered_live = True
         live = Known(reply.status == 200)  # noqa: PLR2004
@@ -339,7 +365,7 @@ class Probe:
         kinds, now_s = self._around.kinds, self._around.clock.now_s()
         unknown = kinds.unknown(models.value if isinstance(models, Known) else (), now_s)
         with contextlib.suppress(OSError, MalformedReply):  # a TimeoutError is an OSError
-            async with asyncio.timeout(self._around.pace.timeout_s / 4):
+            async with asyncio.timeout(self._around.timeout_s / 4):
                 for name in itertools.islice(unknown, KINDS_A_LOOK):
                     path = f"/v2/models/{quote(name, safe='')}/config"
                     reply = await line.ask(self._ask("GET", path, "model-config"))
@@ -368,6 +394,15 @@ class Probe:
         before = (self._live, self._models, self._gone)
         self._live, self._models, self._gone = live, models, gone
         self._http_s = self._around.clock.now_s()
+        if isinstance(live, Known) and live.value and isinstance(models, Known):
+            self._silence = None
+        else:
+            asked_s = self._asked_s
+            # Longer than its limit is a look only while the loop stands still.
+            until_s = min(self._http_s, asked_s + self._around.timeout_s)
+            silence = self._silence or Silence(asked_s, asked_s)
+            self._silence = silence.longer(asked_s, until_s, self._around.interval_s)
+        self._around.looks.set_pace(self._http, self._http_pace())
         self._around.changed(self._id)
         if before != (live, models, gone):
             self._around.wake()
@@ -429,7 +464,7 @@ class Probe:
         self._around.wake()
 
     async def _ask_models(self) -> None:
-        await self._readiness.run(self._around.pace.interval_s)
+        await self._readiness.run(self._around.interval_s)
 
     def _had(self, progress: CallProgress) -> None:
         """Take the control calls that it has had."""
@@ -437,13 +472,13 @@ class Probe:
         for call in self._target.calls.calls:
             if call.kind is CallKind.LOAD:
                 self._around.kinds.forget(call.model)  # its configuration may have changed
-        self._http.alarm.ring()  # a load changes the index
+        self._around.looks.hasten(self._http)  # a load changes the index
         self._around.changed(self._id)
         self._around.wake()
 
     async def _test(self) -> None:
         """Send the present test request, then a newer one if there is one: one at a time."""
-        again_s = self._around.pace.interval_s
+        again_s = self._around.interval_s
         while (test := self._target.test) is not None and test != self._sent:
             target, known, asked_s = self._target, self._around.tests, self._around.clock.now_s()
             headers = target.keys.of("inference")
@@ -546,15 +581,13 @@ class Probe:
     def _lost(self) -> None:
         """Look at both ports now, since an idle connection ended."""
         self._itself = False
-        self._http.alarm.ring()
-        self._scrape.alarm.ring()
+        self._around.looks.hasten(self._http)
+        self._around.looks.hasten(self._scrape)
 
     def _begin(self, name: str) -> None:
-        if name in self._tasks or (self._target.leaving and name != "metrics"):
+        if name in self._tasks or self._target.leaving:
             return
         work = {
-            "http": self._http.run,
-            "metrics": self._scrape.run,
             "warm": self._warm_up,
             "calls": self._calling.run,
             "unload": self._unload,
@@ -574,16 +607,12 @@ class Probe:
             if name == "test":  # so that the next test request can be sent
                 del self._tasks[name]
             return
-        failure = ProbeFailure(f"error in the scraper: {error!r}")
-        failed = {"http": self._http_failed, "metrics": self._metrics_failed}
-        if name in failed:
-            failed[name](failure)
-        elif name not in ("test", "ready"):  # they must not count against the instance
-            self._stay_cold(failure.reason)
+        if name not in ("test", "ready"):  # they must not count against the instance
+            self._stay_cold(f"error in the scraper: {error!r}")
         self._around.crashed(error)
         del self._tasks[name]
         loop = asyncio.get_running_loop()
-        self._restarts[name] = loop.call_later(self._around.pace.interval_s, self._begin, name)
+        self._restarts[name] = loop.call_later(self._around.interval_s, self._begin, name)
 
 
 @functools.lru_cache(maxsize=16384)

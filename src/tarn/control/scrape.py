@@ -1,6 +1,7 @@
-"""Look at every instance every second: its health, models and metrics.
+"""Look at every instance again and again: its health, models and metrics.
 
-One asyncio loop runs on one thread, the *scraper*. It keeps two connections to each instance, one
+One asyncio loop runs on one thread, the *scraper*. A queue says which port is looked at when. The
+scraper keeps two connections to each instance, one
 to its HTTP port and one to its metrics port. When a Triton is killed, the kernel closes both, and
 the scraper notices that within milliseconds instead of at the next look.
 """
@@ -13,7 +14,8 @@ from types import MappingProxyType
 import attrs
 
 from tarn.control.affinity import KnownTraits
-from tarn.control.port_watcher import ProbeSchedule
+from tarn.control.look_queue import LookStatus, Pace
+from tarn.control.look_runner import LookRunner
 from tarn.control.probe import Families, ModelRegistry, Probe, ProbeContext, ProbeTarget
 from tarn.control.totals import Totals
 from tarn.control.warmup import WarmupRequest
@@ -22,6 +24,7 @@ from tarn.domain.control_calls import NO_CALLS, WantedCalls
 from tarn.domain.fleet import Fleet, HintCheck
 from tarn.domain.hint_checks import answered_since, needed, peers_of
 from tarn.domain.model_totals import ModelTotals
+from tarn.domain.reading import Silence
 from tarn.interfaces import Clock
 from tarn.triton.restricted import keys
 from tarn.triton.test_requests import MADE, TestRequest
@@ -39,9 +42,6 @@ __all__ = [
 
 # Seconds for which `Scraper.close` waits for the thread.
 CLOSE_S = 1.0
-
-# The golden ratio: its multiples modulo 1 fill the interval evenly for any number of instances.
-_GOLDEN = 0.6180339887
 
 
 class Scraper:
@@ -64,7 +64,7 @@ class Scraper:
 
     Args:
         clock: The time of the readings.
-        interval_s: The time between two looks at one port.
+        interval_s: The time between two looks at one port, unless the fleet is very large.
         timeout_s: Time limit of one look; the next one begins only when it has ended.
         wake: Called on the scraper's thread when ``live``, ``models``, ``gone``, ``warm`` or
             ``tested`` of some instance changed; must not block.
@@ -83,23 +83,24 @@ class Scraper:
         tests: KnownTests | None = None,
     ) -> None:
         self._clock, self._wake = clock, wake
-        self._pace = ProbeSchedule(interval_s, timeout_s)
+        self._interval_s, self._timeout_s = interval_s, timeout_s
         self._families = families or Families()
         self.tests = tests or KnownTests()
         """The test requests, and what is known about them."""
         self._loop = asyncio.new_event_loop()
+        self._looks = LookRunner(self._loop, interval_s, self._count_error)
         self._thread = threading.Thread(target=self._run, name="scraper", daemon=True)
         self._lock = threading.Lock()
         self._wanted: Mapping[str, ProbeTarget] = {}
         self._closing = False
         self._end: asyncio.Event | None = None
         self._probes: dict[str, Probe] = {}
-        self._count = 0
         self._totals = Totals()
         self._kinds = ModelRegistry()
         self._stale: set[str] = set()
         self._publish_soon = False
-        self._readings: Mapping[str, Reading] = MappingProxyType({})
+        # Changed on the loop's thread only; a copy is one step of the interpreter.
+        self._readings: dict[str, Reading] = {}
         self.crashes = 0
         """Number of unexpected errors; a reading's reason shows each of them, too."""
 
@@ -122,7 +123,11 @@ class Scraper:
 
         The mapping never changes.
         """
-        return self._readings
+        return MappingProxyType(self._readings.copy())
+
+    def looks(self) -> LookStatus:
+        """Return how often it looks at each instance; any thread."""
+        return self._looks.status()
 
     def model_totals(self) -> tuple[Mapping[str, ModelTotals], int]:
         """Return the totals of each model, and how many models ``_other`` has; any thread."""
@@ -194,11 +199,11 @@ class Scraper:
                 self._changed(instance_id)
 
     def _around(self) -> ProbeContext:
-        self._count += 1
-        phase_s = self._count * _GOLDEN % 1.0 * self._pace.interval_s
         return ProbeContext(
             clock=self._clock,
-            pace=attrs.evolve(self._pace, phase_s=phase_s),
+            looks=self._looks,
+            interval_s=self._interval_s,
+            timeout_s=self._timeout_s,
             families=self._families,
             changed=self._changed,
             wake=self._wake_soon,
@@ -216,16 +221,14 @@ class Scraper:
             self._loop.call_soon(self._publish)
 
     def _publish(self) -> None:
-        readings = dict(self._readings)
         for instance_id in self._stale:
             probe = self._probes.get(instance_id)
             if probe is None:
-                readings.pop(instance_id, None)
+                self._readings.pop(instance_id, None)
             else:
-                readings[instance_id] = probe.reading()
+                self._readings[instance_id] = probe.reading()
         self._stale.clear()
         self._publish_soon = False
-        self._readings = MappingProxyType(readings)
 
     def _wake_soon(self) -> None:
         """Wake the control thread after the readings were published."""
@@ -237,13 +240,12 @@ class Scraper:
     def _say_that_it_ended(self) -> None:
         """Say in every reading that the loop has failed, so that nothing is looked at any more."""
         self.crashes += 1
-        ended = Unknown("the scraper has ended with an error")
-        self._readings = MappingProxyType(
-            {
-                instance_id: Reading(instance_id, self._clock.now_s(), live=ended, models=ended)
-                for instance_id in self._probes
-            }
-        )
+        ended, now_s = Unknown("the scraper has ended with an error"), self._clock.now_s()
+        unasked = Silence(now_s, now_s)
+        self._readings = {
+            instance_id: Reading(instance_id, now_s, live=ended, models=ended, silence=unasked)
+            for instance_id in self._probes
+        }
         self._wake()
 
 
@@ -281,9 +283,9 @@ def scrape_targets(
         calls = (
             sent.control if i.state in (InstanceState.STARTING, InstanceState.READY) else NO_CALLS
         )
-        new = (i.endpoint, i.unloading, i.stop_posted, sent.tests.get(i.id))
-        same = old is not None and (old.endpoint, old.unload, old.leaving, old.test) == new
-        if old is None or not same or old.calls is not calls:
+        test, pace = sent.tests.get(i.id), _pace(i)
+        new = (i.endpoint, i.unloading, i.stop_posted, test, pace)
+        if old is None or old.calls is not calls or _of_instance(old) != new:
             old = ProbeTarget(
                 i.endpoint,
                 sent.warmup,
@@ -294,10 +296,22 @@ def scrape_targets(
                 calls=calls,
                 had=i.calls,
                 load_within_s=launch.instance.start_timeout_s,
-                test=sent.tests.get(i.id),
+                test=test,
+                pace=pace,
             )
         aimed[i.id] = old
     return aimed
+
+
+def _of_instance(target: ProbeTarget) -> tuple[object, ...]:
+    return (target.endpoint, target.unload, target.leaving, target.test, target.pace)
+
+
+def _pace(instance: Instance) -> Pace:
+    if instance.state is InstanceState.STARTING:
+        return Pace.STARTING
+    doubted = instance.suspect or instance.unwell is not None or instance.silent_s is not None
+    return Pace.SOON if doubted or instance.state is InstanceState.DRAINING else Pace.USUAL
 
 
 def tests_now(

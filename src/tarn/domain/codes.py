@@ -59,6 +59,7 @@ _TABLE = (
     Code("TARN-1031", _A, "control thread stopped", "The master's control thread has missed several ticks: it hangs, or every tick fails. Instances go on serving; nothing is started, replaced or scaled.", "Read the master's log, then restart the master (`tarn up`); report it, ideally with the output of `tarn support-bundle`."),
     Code("TARN-1041", _W, "few descriptors", "The master may not open as many files as it needs for this number of instances.", "Raise the limit of open files (`ulimit -n`, or LimitNOFILE of a service), then restart the master."),
     Code("TARN-1051", _W, "wall clock jumped", "The wall clock was set by more than a minute, or the machine slept. No instance is replaced because of it; a pause ends by the new time.", "Keep the clock right with NTP or chrony; if scaling was paused, check when the pause ends."),
+    Code("TARN-1061", _W, "looks fall behind", "The master looks at its instances less often than the status says, because its machine or its process is too busy. No instance is suspected for a look that was not made; whatever the message is about is noticed later.", "Give the master more CPU (`master.vcores`, a node that is less busy), or split the fleet into several clusters."),
     # 11xx: instances
     Code("TARN-1100", _I, "instance requested", "A new instance was asked for.", _NOTHING),
     Code("TARN-1101", _I, "instance starting", "Its process exists.", _NOTHING),

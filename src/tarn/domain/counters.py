@@ -79,7 +79,8 @@ class CounterSet(NamedTuple):
 
     def since(self, before: "CounterSet") -> "CounterSet":
         """Return the growth since *before*; everything if counting began again."""
-        return CounterSet._make(grown(before, self))
+        # In a large fleet most instances count nothing from one look to the next.
+        return NOTHING if self == before else CounterSet._make(grown(before, self))
 
     def goes_on_from(self, before: "CounterSet") -> bool:
         """Say whether counting went on since *before*, and did not begin again.
@@ -136,7 +137,9 @@ OPTIONAL_COUNTERS: Mapping[str, str] = {
 
 def summed(counted: Iterable[CounterSet]) -> CounterSet:
     """Return the sum of all of them."""
-    return functools.reduce(CounterSet.plus, counted, NOTHING)
+    return functools.reduce(
+        CounterSet.plus, (one for one in counted if one is not NOTHING), NOTHING
+    )
 
 
 Line = tuple[str, str]

@@ -94,6 +94,8 @@ class RuntimeWish:
     """Ids of instances to cancel or end now; they have been withdrawn and drained."""
     launches: tuple[Launch, ...] = ()
     """One for each spec hash in ``want``."""
+    gone: frozenset[str] = frozenset()
+    """Ids of wanted instances whose ports refuse connections: they have probably ended."""
 
     def launch(self, spec_hash: str) -> Launch:
         """Return the launch with *spec_hash*; a wish has one for each hash in ``want``."""

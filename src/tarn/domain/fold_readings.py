@@ -81,21 +81,18 @@ class _ReadingsFold:
             instance = instance.but(calls=had)
         judged = self._judged(instance, reading)
         serving, models = judged.serves, judged.models
-        since_s = self._now_s if instance.silent_s is None else instance.silent_s
-        silent_s = None if models is not None else since_s
         changes: dict[str, object] = {}
         if models is not None:
             self._add_models(changes, instance, reading, models)
         if serving is not instance.serving:
             changes["serving"] = serving
-        if silent_s != instance.silent_s:
-            changes["silent_s"] = silent_s
+        silent_for_s = self._add_silence(changes, instance, reading, answers=models is not None)
         stuck_s = self._stuck(instance, reading, models, serving=serving)
         if stuck_s != instance.stuck_s:
             changes["stuck_s"] = stuck_s
         if bool(reading.gone) is not instance.gone:
             changes["gone"] = bool(reading.gone)
-        self._add_why(changes, instance, reading.gone, judged, silent_s)
+        self._add_why(changes, instance, reading.gone, judged, silent_for_s)
         _add_busy(changes, instance, reading)
         return instance.but(**changes) if changes else instance
 
@@ -109,6 +106,26 @@ class _ReadingsFold:
         versions = self._judge.versions(reading)
         if versions is not instance.versions and versions != instance.versions:
             changes["versions"] = versions
+
+    def _add_silence(
+        self, changes: dict[str, object], instance: Instance, reading: Reading, *, answers: bool
+    ) -> float | None:
+        """Add since when it does not answer, if that changed; return for how long it has not."""
+        if answers:
+            if instance.silent_s is not None:
+                changes |= {"silent_s": None, "asked_until_s": None}
+            return None
+        silence = reading.silence
+        until_s = None if silence is None else silence.until_s
+        since_s = self._now_s if silence is None else silence.since_s
+        silent_s = since_s if instance.silent_s is None else instance.silent_s
+        if silence is not None:
+            silent_s = max(silent_s, since_s)
+        if silent_s != instance.silent_s:
+            changes["silent_s"] = silent_s
+        if until_s != instance.asked_until_s:
+            changes["asked_until_s"] = until_s
+        return (self._now_s if until_s is None else until_s) - silent_s
 
     def _judged(self, instance: Instance, reading: Reading) -> Judgement:
         """Judge *reading*; a new instance must serve all that the others serve."""
@@ -156,7 +173,7 @@ class _ReadingsFold:
         instance: Instance,
         gone: str,
         judged: Judgement,
-        silent_s: float | None,
+        silent_for_s: float | None,
     ) -> None:
         why = judged.why
         told = instance.state in (InstanceState.STARTING, InstanceState.READY)
@@ -165,7 +182,7 @@ class _ReadingsFold:
         if instance.state is InstanceState.STARTING and why != instance.reason:
             changes["reason"] = why
         elif instance.state is InstanceState.READY:
-            suspect = self._suspicion(instance, gone, why, silent_s)
+            suspect = self._suspicion(instance, gone, why, silent_for_s)
             if suspect != instance.suspect:
                 changes["suspect"] = suspect
 
@@ -180,13 +197,15 @@ class _ReadingsFold:
         since_s = self._now_s if instance.stuck_s is None else instance.stuck_s
         return since_s if stuck else None
 
-    def _suspicion(self, instance: Instance, gone: str, why: str, silent_s: float | None) -> str:
+    def _suspicion(
+        self, instance: Instance, gone: str, why: str, silent_for_s: float | None
+    ) -> str:
         """Say why a ready instance must not get traffic; empty when it may."""
         # What is certain (a closed connection, an unloaded model) counts at once. Silence counts
         # only after ``unready_after``, and not while the master itself may be at fault.
-        if gone or silent_s is None:
+        if gone or silent_for_s is None:
             suspect = gone or why
-        elif not self._doubt and self._now_s - silent_s >= self._unready_after_s:
+        elif not self._doubt and silent_for_s >= self._unready_after_s:
             suspect = f"no answer for {self._unready_after_s:g} s: {why}"
         else:
             suspect = instance.suspect
@@ -217,19 +236,23 @@ def _is_settled(model: tuple[str, str, str]) -> bool:
 
 def _add_busy(changes: dict[str, object], instance: Instance, reading: Reading) -> None:
     """Add what it is busy with, if that changed; a drain also needs the time of the reading."""
-    busy = reading.busy
-    if instance.state is not InstanceState.DRAINING and _same_value(busy, instance.busy):
+    if instance.state is not InstanceState.DRAINING and _is_as_busy(reading, instance.busy):
         return
+    busy = reading.busy
     age_s = busy.age_s if isinstance(busy, Known) else 0.0
     changes["busy"], changes["busy_s"] = busy, reading.taken_s - age_s
     if instance.state is InstanceState.DRAINING:
         changes["drain"] = (instance.drain or DrainProgress()).looked(reading)
 
 
-def _same_value(one: Sample[float], other: Sample[float]) -> bool:
-    if isinstance(one, Known):
-        return isinstance(other, Known) and one.value == other.value
-    return one == other
+def _is_as_busy(reading: Reading, before: Sample[float]) -> bool:
+    """Say whether `Reading.busy` has the value of *before*, which a tick asks for each instance."""
+    if not isinstance(before, Known):
+        return reading.busy == before
+    pending, executing = reading.metrics.get("pending"), reading.metrics.get("executing")
+    if not isinstance(pending, Known) or not isinstance(executing, Known):
+        return False
+    return pending.value + executing.value == before.value
 
 
 def _newly_unavailable(instance: Instance, models: Models) -> Iterator[EventNote]:

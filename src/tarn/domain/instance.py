@@ -206,6 +206,8 @@ class Instance:
     """Monotonic second at which it first became ready; None before."""
     silent_s: float | None = None
     """Monotonic second since which it does not answer; None while it does."""
+    asked_until_s: float | None = None
+    """Monotonic second until which that is known, since it was asked; None: until now."""
     stuck_s: float | None = None
     """Monotonic second since which it answers but can never serve: Triton says that it is not
     live, or every model is settled and too few are READY."""
@@ -317,6 +319,13 @@ class Instance:
     def quiet(self) -> bool:
         """Whether it is known that nothing is queued or executing."""
         return isinstance(self.busy, Known) and self.busy.value == 0
+
+    def silent_for_s(self, now_s: float) -> float:
+        """Return for how long it has not answered although it was asked."""
+        if self.silent_s is None:
+            return 0.0
+        until_s = now_s if self.asked_until_s is None else min(now_s, self.asked_until_s)
+        return max(0.0, until_s - self.silent_s)
 
     def holding(self, rss_mib: int | None, now_s: float) -> "Instance":
         """Return the instance with *rss_mib* as the memory of its processes."""

@@ -130,7 +130,7 @@ def _broken(instance: Instance, fleet: Fleet, rules: Rules, now_s: float) -> str
     served = instance.state is InstanceState.READY or (starting and instance.adopted)
     if not served or instance.silent_s is None:
         return ""
-    if now_s - instance.silent_s < spec.replace_after_s:
+    if instance.silent_for_s(now_s) < spec.replace_after_s:
         return ""
     if fleet.frozen_s is not None and not instance.gone:
         return ""

@@ -11,11 +11,13 @@ from tarn.domain.outcomes import RequestCounts, TestResult
 from tarn.domain.samples import Known, Sample, Unknown
 
 __all__ = [
+    "LOOK_WITHIN_S",
     "NOT_LOADED",
     "NOT_READY",
     "QUEUE_CAPACITY",
     "ModelState",
     "Reading",
+    "Silence",
     "first_line",
     "is_broken",
     "is_not_loaded",
@@ -26,6 +28,8 @@ NOT_LOADED = "not loaded"
 asked to load."""
 NOT_READY = "it says that it is not ready (GET /v2/models/<name>/ready)"
 """Reason of a loaded model whose own ``is_ready()``, or whose processes, say so."""
+LOOK_WITHIN_S = 2.0
+"""Time limit of one look at an instance."""
 QUEUE_CAPACITY = 16
 """Requests that fill one instance; ``queue-capacity-per-container`` of the contract."""
 
@@ -60,6 +64,22 @@ def first_line(reason: str) -> str:
 def is_broken(state: str, reason: str) -> bool:
     """Say whether Triton was to load a model, and cannot serve it."""
     return state == "UNAVAILABLE" and bool(reason) and reason != NOT_LOADED
+
+
+@attrs.frozen
+class Silence:
+    """A time in which an instance was asked, and gave no answer that shows its models."""
+
+    # What was not asked, because the master was late, does not count against the instance.
+    since_s: float
+    """Monotonic second of the first question without an answer, later by all that was not asked."""
+    until_s: float
+    """Monotonic second at which the newest question was given up."""
+
+    def longer(self, asked_s: float, until_s: float, each_s: float) -> "Silence":
+        """Return it after one more question in vain; a pause counts for at most *each_s*."""
+        unasked_s = max(0.0, asked_s - self.until_s - each_s)
+        return Silence(self.since_s + unasked_s, until_s)
 
 
 @attrs.frozen
@@ -107,6 +127,8 @@ class Reading:
     """The control calls that it has had; None: none were sent, so earlier knowledge stays."""
     tested: TestResult | None = None
     """The newest test request and its answer; None: none was sent, or none had a result."""
+    silence: Silence | None = None
+    """How long it has not answered; None: it has, or all the time until now counts."""
 
     def known(self, signal: str) -> float | None:
         """Return the value of *signal*; None when it is unknown."""

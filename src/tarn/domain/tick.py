@@ -14,7 +14,7 @@ from tarn.domain.follow_up import acknowledged, publish_view, withdrawals
 from tarn.domain.hint_checks import check_hints
 from tarn.domain.instance import InstanceState
 from tarn.domain.plan import plan
-from tarn.domain.reading import Reading
+from tarn.domain.reading import LOOK_WITHIN_S, Reading
 from tarn.domain.renewal import retire_worn
 from tarn.domain.samples import Sample, Unknown
 from tarn.domain.scaling import Wish
@@ -42,6 +42,8 @@ class Observation:
     wish: Sample[Wish] = attrs.field(default=Unknown("no policy has answered yet"))
     late: bool = False
     """This tick came much later than it should."""
+    look_interval_s: float = 0.0
+    """The time between two looks at an instance."""
 
 
 def tick(fleet: Fleet, seen: Observation, rules: Rules) -> Fleet:
@@ -58,7 +60,9 @@ def tick(fleet: Fleet, seen: Observation, rules: Rules) -> Fleet:
     fleet = fold_readings(fleet, seen.readings, rules, now_s, at, late=doubt)
     for applied in seen.applied:
         fleet = acknowledged(fleet, applied, now_s, at, lease_s=None)
-    silence_s = rules.spec.scaling.interval_s + rules.spec.instance.unready_after_s
+    # The first of those that fell silent at once was asked by so much before the last is known.
+    look_s = max(rules.spec.scaling.interval_s, seen.look_interval_s) + LOOK_WITHIN_S
+    silence_s = look_s + rules.spec.instance.unready_after_s
     fleet = guard(fleet, now_s, at, late=doubt, silence_s=silence_s)
     fleet = judge_outcomes(fleet, seen.readings, rules, now_s, at, doubt=doubt)
     fleet, proven = check_hints(
@@ -146,4 +150,5 @@ def runtime_wish(fleet: Fleet, launches: tuple[Launch, ...], below: int) -> Runt
         if not i.stop_posted and not (some_held and i.number >= below)
     )
     stop = frozenset(i.id for i in fleet.instances if i.stop_posted)
-    return RuntimeWish(fleet.epoch, fleet.wish_revision, want, stop, launches)
+    gone = frozenset(i.id for i in fleet.instances if i.gone and not i.stop_posted)
+    return RuntimeWish(fleet.epoch, fleet.wish_revision, want, stop, launches, gone)

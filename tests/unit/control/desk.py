@@ -10,6 +10,7 @@ import attrs
 
 from tarn.control.affinity import AffinityRunner, KnownTraits
 from tarn.control.journal import Announcer
+from tarn.control.look_queue import LookStatus
 from tarn.control.loop import Control, ControlDependencies, ControlResult
 from tarn.control.mailbox import Inbox
 from tarn.control.policy import PolicyRunner
@@ -63,12 +64,16 @@ class FakeScraper:
         self.silent: set[str] = set()
         self.known = KnownTraits()
         self.broken = ""
+        self.behind_s = 0.0
         self.lack = ""
         self.metrics: dict[str, Mapping[str, float]] = {}
         """Instance id to what it says where that is not the usual: that nothing is to be done."""
 
     def model_totals(self) -> tuple[Mapping[str, ModelTotals], int]:
         return {"echo": ModelTotals(CounterSet(self.clock.now_s()))}, 0
+
+    def looks(self) -> LookStatus:
+        return LookStatus(1.0, self.behind_s)
 
     def traits(self) -> KnownTraits:
         return self.known

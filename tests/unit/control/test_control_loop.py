@@ -863,3 +863,16 @@ def test_what_the_master_lacks_is_an_alert_and_no_instances_fault() -> None:
         assert "TARN-1108" not in desk.codes()
         desk.scraper.lack = ""
         until(lambda: not desk.tick(1.0).issues, what="the end of the alert")
+
+
+def test_looks_that_fall_behind_are_said_once_and_with_the_interval() -> None:
+    """A warning in the status, an event, and no instance suspected for it."""
+    with Desk() as desk:
+        desk.reach(2)
+        assert desk.now.look_interval_s == 1.0
+        desk.scraper.behind_s = 30.0
+        until(lambda: desk.tick(1.0) and "TARN-1061" in desk.codes(), what="the warning")
+        assert [issue.code for issue in desk.now.issues] == ["TARN-1061"]
+        desk.scraper.behind_s = 0.0
+        until(lambda: not desk.tick(1.0).issues, what="the end of the warning")
+        assert desk.codes().count("TARN-1061") == 1

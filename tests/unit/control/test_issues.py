@@ -3,7 +3,8 @@
 import attrs
 from fake_master import snapshot
 
-from tarn.control.issues import of_fleet, of_readings
+from tarn.control.issues import of_fleet, of_looks, of_readings
+from tarn.control.look_queue import LookStatus
 from tarn.domain import ClusterSpec, Endpoint, Epoch, Instance, InstanceState, Reading
 from tarn.domain.fleet import Fleet, ReportedFailures, Rules
 from tarn.domain.hint_checks import HOLDS_S
@@ -58,3 +59,11 @@ def test_what_clients_tell_is_a_warning_of_its_instance_for_a_while() -> None:
     assert (trouble.code, trouble.subject, trouble.public) == ("TARN-1128", "w-0001", "")
     assert trouble.found == "w-0001: clients avoid it after 3 bad answers"
     assert list(of_fleet(fleet, rules, 10.0 + HOLDS_S)) == []
+
+
+def test_looks_that_stay_late_are_told_and_a_short_delay_is_not() -> None:
+    """A first round, or a machine that slept, is over soon."""
+    assert list(of_looks(LookStatus(2.0, 9.9), "w")) == []
+    (issue,) = of_looks(LookStatus(2.0, 31.4), "w")
+    assert (issue.code, issue.subject, issue.public) == ("TARN-1061", "w", issue.found)
+    assert "for 31 s to look at each instance every 2 s" in issue.found

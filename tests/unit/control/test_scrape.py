@@ -724,7 +724,7 @@ def test_crashed_tasks_leave_no_timers_behind(monkeypatch: pytest.MonkeyPatch) -
     with FakeTriton() as triton:
         watcher.scraper.watch({"a": ProbeTarget(triton.endpoint)})
         watcher.until(lambda _r: len(crashes) > 20)
-        assert len(watcher.scraper._probes["a"]._restarts) == 1
+        assert len(watcher.scraper._looks._queue) == 2
         watcher.scraper.close()
 
 
@@ -823,3 +823,56 @@ def without_metrics(triton: FakeTriton) -> ProbeTarget:
         nowhere = closed.getsockname()[1]
     there = triton.endpoint
     return ProbeTarget(Endpoint(there.host, there.http_port, there.grpc_port, nowhere))
+
+
+def test_an_answer_that_lies_there_counts_however_late_the_loop_reads_it() -> None:
+    """A starved master must not take its instances for silent."""
+
+    async def look(port: int) -> port_watcher.ProbeFailure | None:
+        async def ask() -> None:
+            connection = await connect("127.0.0.1", port, lambda: None)
+            await connection.ask(request("GET", "/v2/health/live", "x"))
+            connection.close()
+
+        asyncio.get_running_loop().call_later(0.02, threading.Event().wait, 1.0)
+        return await port_watcher.attempt("it", 0.3, ask())
+
+    with FakeTriton() as triton:
+        triton.state.delay_s = 0.1
+        assert asyncio.run(look(triton.endpoint.http_port)) is None
+        triton.hang()
+        failure = asyncio.run(look(triton.endpoint.http_port))
+        assert failure is not None
+        assert failure.reason == "no answer for 0.3 s from it"
+
+
+def test_a_scraper_that_stands_still_accuses_nobody() -> None:
+    """What was not asked is no silence, also of one that had not answered before."""
+    with FakeTriton() as triton, watching(timeout_s=0.3, a=ProbeTarget(triton.endpoint)) as watcher:
+        assert watcher.until(is_live).silence is None
+        before_s = time.monotonic()
+        watcher.scraper._loop.call_soon_threadsafe(threading.Event().wait, 1.0)
+        reading = watcher.until(lambda r: is_live(r) and r.taken_s > before_s + 1.0)
+        assert reading.silence is None
+        triton.hang()
+        first = watcher.until(lambda r: r.silence is not None).silence
+        watcher.scraper._loop.call_soon_threadsafe(threading.Event().wait, 2.0)
+        assert first is not None
+        later = watcher.until(
+            lambda r: r.silence is not None and r.silence.until_s > first.until_s + 2
+        )
+    assert later.silence is not None
+    assert (
+        later.silence.until_s - later.silence.since_s < later.silence.until_s - first.since_s - 1.0
+    )
+
+
+def test_a_loop_that_stands_still_is_behind() -> None:
+    with FakeTriton() as triton, watching(a=ProbeTarget(triton.endpoint)) as watcher:
+        watcher.until(is_live)
+        held = threading.Event()
+        watcher.scraper._loop.call_soon_threadsafe(held.wait, DEADLINE_S)
+        watcher.until(lambda _: watcher.scraper.looks().behind_s > 0.5)
+        assert watcher.scraper.looks().interval_s == 0.05
+        held.set()
+        watcher.until(lambda _: watcher.scraper.looks().behind_s == 0)

@@ -1,8 +1,10 @@
 """What the scraper read, folded into the fleet."""
 
+import attrs
 import pytest
 from given import (
     NOW_S,
+    RULES,
     asked,
     codes,
     draining,
@@ -13,12 +15,14 @@ from given import (
     read,
     reading,
     ready,
+    running,
     silent,
     starting,
+    step,
 )
 
 from tarn.domain import Known, ModelState, Reading, Unknown
-from tarn.domain.reading import NOT_READY
+from tarn.domain.reading import NOT_READY, Silence
 
 
 def test_equal_readings_give_the_very_same_fleet() -> None:
@@ -155,3 +159,44 @@ def test_a_start_is_stuck_when_its_answers_can_no_longer_change(what: Reading, s
     some = read(fleet(starting(1)), what)
     assert one(some, 1).stuck_s == (NOW_S if stuck else None)
     assert one(read(some, what, now_s=NOW_S + 1.0), 1).stuck_s == (NOW_S if stuck else None)
+
+
+def test_a_question_that_the_master_did_not_come_to_ask_counts_against_nobody() -> None:
+    """However much time passes: only from the first question without an answer to the newest."""
+    quiet = attrs.evolve(silent(1), silence=Silence(NOW_S - 2.0, NOW_S))
+    some = read(fleet(ready(1)), quiet)
+    for later_s in (3.0, 60.0, 3600.0):
+        some = read(some, quiet, now_s=NOW_S + later_s)
+        assert one(some, 1).in_view
+        assert one(some, 1).silent_for_s(NOW_S + later_s) == 2.0
+        assert not step(some, RULES, NOW_S + later_s, (running(1),), quiet).instances[0].condemned
+    longer = attrs.evolve(quiet, silence=Silence(NOW_S - 2.0, NOW_S + 1.0))
+    out = read(some, longer, now_s=NOW_S + 3600.0)
+    assert one(out, 1).suspect.startswith("no answer for 3 s")
+    back = read(out, reading(1), now_s=NOW_S + 3601.0)
+    assert (one(back, 1).silent_s, one(back, 1).asked_until_s) == (None, None)
+
+
+def test_one_that_was_asked_in_vain_for_long_enough_is_replaced() -> None:
+    asked_s = RULES.spec.instance.replace_after_s
+    quiet = attrs.evolve(silent(1), silence=Silence(NOW_S, NOW_S + asked_s))
+    fleet_of_one = fleet(ready(1))
+    early = attrs.evolve(quiet, silence=Silence(NOW_S, NOW_S + asked_s - 0.1))
+    assert not one(step(fleet_of_one, RULES, NOW_S + 99.0, (running(1),), early), 1).condemned
+    assert one(step(fleet_of_one, RULES, NOW_S + 99.0, (running(1),), quiet), 1).condemned
+
+
+@pytest.mark.parametrize(
+    ("asked_s", "until_s", "silent_for_s"),
+    [(12.5, 14.5, 4.5), (13.0, 13.0, 3.0), (60.0, 62.0, 5.0), (12.0, 12.0, 2.0)],
+)
+def test_a_pause_between_two_questions_counts_as_far_as_it_is_usual(
+    asked_s: float, until_s: float, silent_for_s: float
+) -> None:
+    """Asked from 10 to 12, and again; a master that came back after a minute knows no more."""
+    silence = Silence(10.0, 12.0).longer(asked_s, until_s, each_s=1.0)
+    assert silence.until_s - silence.since_s == silent_for_s
+    quiet = attrs.evolve(silent(1), silence=Silence(10.0, 12.0))
+    some = read(fleet(ready(1)), quiet)
+    after = read(some, attrs.evolve(quiet, silence=silence), now_s=NOW_S + 999.0)
+    assert one(after, 1).silent_for_s(NOW_S + 999.0) == silent_for_s

@@ -25,6 +25,12 @@ def test_everything_is_wanted_until_its_stop_is_posted() -> None:
     assert wish.launch("hash") is LAUNCH
 
 
+def test_a_runtime_is_told_who_was_seen_gone() -> None:
+    """So that it looks for the reason; it knows the end of what it stops itself."""
+    some = fleet(ready(1), ready(2, gone=True), draining(3, stop_posted=True, gone=True))
+    assert runtime_wish(some, (LAUNCH,), some.next_number).gone == {name(2)}
+
+
 @pytest.mark.parametrize(("below", "wanted"), [(5, {1, 4}), (4, {1}), (1, set())])
 def test_an_id_is_held_back_until_its_number_is_safe(below: int, wanted: set[int]) -> None:
     """A master that dies now must not let the next one use it again."""
