@@ -1,5 +1,6 @@
 """A master on another machine: who brings its files, where it listens, whose word it takes."""
 
+import gc
 import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -18,6 +19,7 @@ from tarn.hookspecs import RuntimeFactory, hookimpl
 from tarn.http.server import HttpServer
 from tarn.testing.context import cluster_spec
 from tarn.testing.fakes import FakeRuntime
+from tarn.testing.wait import until
 
 TOKEN = "correct-horse"
 
@@ -88,6 +90,16 @@ def test_the_owner_comes_in_through_the_proxy_without_the_token(elsewhere: Elsew
         headers = {"Cookie": cookie}
         answer = httpx.get(f"{elsewhere.runtime.api_url}/api/v1/status", headers=headers)
         assert answer.status_code == status
+
+
+def test_the_garbage_collector_leaves_alone_what_a_master_consists_of(
+    elsewhere: Elsewhere, tmp_path: Path
+) -> None:
+    """From when it works until it ends."""
+    assert gc.get_freeze_count() == 0
+    with at_work(tmp_path, elsewhere, elsewhere.runtime, ENVIRON, "elsewhere"):
+        until(lambda: gc.get_freeze_count() > 0)
+    assert gc.get_freeze_count() == 0
 
 
 @pytest.mark.usefixtures("at_its_work")
