@@ -18,7 +18,8 @@ PAGES = ("/metrics", "/instances", "/health", "/dashboard", "/api/v1/status")
 ROUNDS = 5
 RATE = 100
 AIM_MS = 50.0
-JAVA, JAVA_MS = "Java TARN", 6000.0
+# Its /metrics waits for each instance; of its other pages nothing was measured.
+JAVA = {"/metrics": ("Java TARN", 6000.0)}
 
 
 def silent_rows() -> list[Row]:
@@ -32,7 +33,7 @@ def silent_rows() -> list[Row]:
     rows = []
     for page, took_s in each.items():
         name = f"{page}, 1 instance hangs and 10 are unreachable, {RATE}/s"
-        rows += percentiles(name, took_s, (None, AIM_MS), (JAVA, JAVA_MS))
+        rows += percentiles(name, took_s, (None, AIM_MS), JAVA.get(page, ("", None)))
     return rows
 
 

@@ -56,14 +56,7 @@ def _rows(house: YarnHouse, hadoop: Hadoop) -> list[Row]:
         *_submit_rows(ups, statistics.median(bare_s)),
         *_triton_rows(tritons, statistics.median(bare_s)),
         *_master_rows(masters, lost),
-        Row(
-            f"YARN, memory of a master after {AGE_S / 60:g} minutes",
-            rss_mib,
-            "MiB",
-            220.0,
-            "Java TARN, 120 to 157 MiB, at best",
-            120.0,
-        ),
+        Row(f"YARN, memory of a master after {AGE_S / 60:g} minutes", rss_mib, "MiB", 220.0),
     ]
 
 
@@ -71,7 +64,7 @@ def _submit_rows(rounds: Sequence[Phases], bare_s: float) -> list[Row]:
     name = "YARN, submit → first ready"
     ready_s = statistics.median(phases.until_s("ready") for phases in rounds)
     return [
-        Row(name, ready_s, "s", bare_s + 10, f"Java TARN 13 to 30 s; {BARE}", bare_s),
+        Row(name, ready_s, "s", bare_s + 10, BARE, bare_s),
         *_steps(name, rounds),
     ]
 
@@ -81,7 +74,7 @@ def _triton_rows(rounds: Sequence[Phases], bare_s: float) -> list[Row]:
     whole_s = statistics.median(phases.whole_s for phases in rounds)
     aim_s = bare_s + HEARTBEATS_S + 1
     return [
-        Row(name, whole_s, "s", aim_s, f"Java TARN 12.3 s; {BARE}", bare_s),
+        Row(name, whole_s, "s", aim_s, BARE, bare_s),
         *_steps(name, rounds),
     ]
 
@@ -90,7 +83,7 @@ def _master_rows(rounds: Sequence[Phases], lost: int) -> list[Row]:
     name = "YARN, master killed → control"
     whole_s = statistics.median(phases.whole_s for phases in rounds)
     return [
-        Row(name, whole_s, "s", 5.0, "Java TARN, without its instances", 10.0),
+        Row(name, whole_s, "s", 5.0),
         *_steps(name, rounds),
         Row(f"{name}, requests lost meanwhile in all rounds", lost, "requests", 0.0),
     ]

@@ -9,16 +9,16 @@ import sys
 import time
 
 
-async def _connect(port):
-    return await asyncio.open_connection("127.0.0.1", port)
+async def _connect(address):
+    return await asyncio.open_connection(*address)
 
 
 async def _ask(streams, request):
-    """Send one request and read the whole answer."""
+    """Send one request and read the whole answer; return whether it was let in."""
     reader, writer = streams
     writer.write(request)
     head = await reader.readuntil(b"\r\n\r\n")
-    if not head.startswith(b"HTTP/1.1 200 "):
+    if not head.startswith((b"HTTP/1.1 200 ", b"HTTP/1.1 429 ")):
         raise RuntimeError(head[:100].decode("latin-1"))
     length = next(
         int(line.split(b":")[1])
@@ -26,25 +26,29 @@ async def _ask(streams, request):
         if line.lower().startswith(b"content-length:")
     )
     await reader.readexactly(length)
+    return head.startswith(b"HTTP/1.1 200 ")
 
 
-async def closed(port, request, connections, seconds):
-    """Ask again as soon as the answer is there; return the latencies in seconds."""
+async def closed(address, request, connections, seconds):
+    """Ask again as soon as the answer is there; return the latencies in seconds.
+
+    Requests above the limit of the master's are refused, and do not count.
+    """
     took_s = []
     end_s = time.perf_counter() + seconds
 
     async def one():
-        streams = await _connect(port)
+        streams = await _connect(address)
         while (start_s := time.perf_counter()) < end_s:
-            await _ask(streams, request)
-            took_s.append(time.perf_counter() - start_s)
+            if await _ask(streams, request):
+                took_s.append(time.perf_counter() - start_s)
         streams[1].close()
 
     await asyncio.gather(*(one() for _ in range(connections)))
     return took_s, []
 
 
-async def opened(port, request, connections, seconds, rate):
+async def opened(address, request, connections, seconds, rate):
     """Ask at fixed moments, whether or not answers came; latency counts from the moment.
 
     Also returned: how late this generator itself was.
@@ -53,9 +57,10 @@ async def opened(port, request, connections, seconds, rate):
     due = asyncio.Queue()
 
     async def one():
-        streams = await _connect(port)
+        streams = await _connect(address)
         while (moment_s := await due.get()) is not None:
-            await _ask(streams, request)
+            if not await _ask(streams, request):
+                raise RuntimeError("a request was refused for the rate limit")
             took_s.append(time.perf_counter() - moment_s)
         streams[1].close()
 
@@ -79,7 +84,8 @@ def main():
     request = (
         f"GET {order['path']} HTTP/1.1\r\nHost: x\r\nX-TARN-Token: {order['api_token']}\r\n\r\n"
     ).encode()
-    arguments = (order["port"], request, order["connections"], order["seconds"])
+    address = order.get("host", "127.0.0.1"), order["port"]
+    arguments = (address, request, order["connections"], order["seconds"])
     rate = order.get("rate")
     work = opened(*arguments, rate) if rate else closed(*arguments)
     took_s, late_s = asyncio.run(work)

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from bench import bench_java
 from bench.row import Row
 
 HERE = Path(__file__).parent
@@ -81,7 +82,17 @@ def main() -> None:
     parser.add_argument(
         "only", nargs="?", default="", help="a part, or a piece of a measurement's name"
     )
-    only = parser.parse_args().only
+    parser.add_argument(
+        "--against",
+        metavar="JAR",
+        type=lambda path: str(Path(path).resolve(strict=True)),
+        help="measure the Java TARN of this jar, too (part 'java'; needs root)",
+    )
+    given = parser.parse_args()
+    only = given.only
+    if given.against is not None:
+        only = only or "java"
+        os.environ[bench_java.AGAINST] = given.against  # noqa: TID251 (of this program)
     for part, every in parts():
         chosen = {name: each for name, each in every.items() if only in name}
         began_load = os.getloadavg()[0]
