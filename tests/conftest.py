@@ -3,6 +3,7 @@
 A law is judged by its examples, never by how busy the machine is.
 """
 
+import asyncio
 import os
 
 import pytest
@@ -69,6 +70,14 @@ def _follow_profile(items: list[pytest.Item]) -> None:
         (getattr(item.obj, "__func__", item.obj) for item in functions),
         (item.cls for item in functions if item.cls is not None),
     )
+
+
+@pytest.fixture(params=["short way", "h11"])
+def each_way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Serve HTTP as installed; then without the short way, and by a loop of asyncio's own."""
+    if request.param == "h11":
+        monkeypatch.setattr("tarn.http.connection.HOT", frozenset())
+        monkeypatch.setattr("tarn.http.server.new_loop", asyncio.new_event_loop)
 
 
 class _Files(LoadFileScheduling):
