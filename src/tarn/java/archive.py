@@ -117,7 +117,9 @@ def archive_for(
     directories = tuple(entry for entry in entries if Path(entry).is_dir())
     # Test jars of Hadoop have a core-site.xml of their own, which must not take precedence over
     # the user's in a directory behind them.
-    jars = tuple(x for x in entries if x not in directories and not x.endswith("-tests.jar"))
+    named = (x for x in entries if x not in directories and not x.endswith("-tests.jar"))
+    # Java compares paths: folders of links to the same jars, as sandboxes have, share an archive.
+    jars = tuple(dict.fromkeys(map(os.path.realpath, named)))
     try:
         key = _key(Path(java_home), jars)
     except OSError:

@@ -100,6 +100,20 @@ def test_the_key_is_what_java_compares(tmp_path: Path, classpath: tuple[str, ...
     assert archive(tmp_path, *classpath).file in keys
 
 
+def test_folders_of_links_to_the_same_jars_share_an_archive(
+    tmp_path: Path, classpath: tuple[str, ...]
+) -> None:
+    """So do two sandboxes; a jar under two names, as vendors have it, is there once."""
+    links = []
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        for link in ("a.jar", "b.jar", "b-1.0.jar"):
+            (tmp_path / name / link).symlink_to(tmp_path / link.replace("-1.0", ""))
+        links.append([str(tmp_path / name / link) for link in ("a.jar", "b.jar", "b-1.0.jar")])
+    found = [archive(tmp_path, classpath[0], *jars) for jars in links]
+    assert found[0] == found[1] == archive(tmp_path, *classpath)
+
+
 @pytest.mark.parametrize("version", ["1.8.0_392", "11.0.22"])
 def test_an_old_java_has_none(tmp_path: Path, version: str) -> None:
     """Nor one that is unknown, or without its program."""
