@@ -207,7 +207,8 @@ def new_loop() -> asyncio.AbstractEventLoop:
         import uvloop  # noqa: PLC0415 (optional)
     except ImportError:
         return asyncio.new_event_loop()
-    return uvloop.new_event_loop()
+    loop: asyncio.AbstractEventLoop = uvloop.new_event_loop()
+    return loop
 
 
 def _listen(host: str, port: int, preferred: int | None) -> socket.socket:
