@@ -24,6 +24,9 @@ SYS_ADMIN, NET_ADMIN = 1 << 21, 1 << 12
 START_S, END_S, LOOK_S = 60.0, 30.0, 0.1
 NOWHERE = "http://127.0.0.1:9"
 """As a proxy: nothing is pulled from anywhere."""
+GROUPS = Path("/sys/fs/cgroup")
+WEIGHT = 16
+"""What all containers together get of the cores: that many times the share of one process."""
 
 
 def lacking() -> str:
@@ -105,6 +108,7 @@ class Dockerd:
         self.no_bridge = ""
         """Why containers have no network of their own; set by `start`."""
         self._number = number
+        self._group = f"tarn-test-{number}"
         self._pid = folder / "dockerd.json"
 
     def start(self, environ: dict[str, str]) -> None:
@@ -112,6 +116,7 @@ class Dockerd:
         self.folder.mkdir(parents=True, exist_ok=True)
         (self.folder / "daemon.json").write_text("{}")  # not the machine's, which is another's
         self.no_bridge = self.bridge.make()
+        self._weigh()
         names = ("HOME", "LANG", "PATH")
         plain = {name: environ[name] for name in names if name in environ}
         proxied = dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY"), NOWHERE)
@@ -124,6 +129,19 @@ class Dockerd:
                 self.end()
                 raise AssertionError(f"dockerd does not start; its log ends:\n{tail}")
             pause.wait(LOOK_S)
+
+    def _weigh(self) -> None:
+        """Give all containers together more of the cores than one process has.
+
+        That is their share by default: beside twenty busy processes of other tests, a master and
+        its Tritons would get a tenth of a core, and YARN would give the master up.
+        """
+        second = (GROUPS / "cgroup.controllers").exists()  # cgroups 2, else 1
+        folder = GROUPS / self._group if second else GROUPS / "cpu" / self._group
+        file, share = ("cpu.weight", 100 * WEIGHT) if second else ("cpu.shares", 1024 * WEIGHT)
+        with contextlib.suppress(OSError):  # not given to this root: the tests are slower then
+            folder.mkdir(exist_ok=True)
+            (folder / file).write_text(str(share))
 
     def _command(self) -> list[str]:
         network = "none" if self.no_bridge else self.bridge.name
@@ -146,6 +164,7 @@ class Dockerd:
             f"--ip={self.address}",
             "--userland-proxy=true",
             "--exec-opt=native.cgroupdriver=cgroupfs",
+            f"--cgroup-parent=/{self._group}",
             # A GPU's runtime, as far as a machine without a GPU has one.
             f"--add-runtime=nvidia={runc}",
         ]
@@ -182,6 +201,9 @@ class Dockerd:
                 process.wait(END_S)
         for mount in reversed(self._mounts()):
             subprocess.run(["umount", "--lazy", mount], check=False, capture_output=True)
+        for group in (GROUPS / self._group, *GROUPS.glob(f"*/{self._group}")):
+            with contextlib.suppress(OSError):  # of one that was killed a process may be left
+                group.rmdir()
         shutil.rmtree(self.folder, ignore_errors=True)
         self.bridge.remove()
 
