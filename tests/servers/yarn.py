@@ -43,9 +43,13 @@ CHOSEN = {"hadoop": "TARN_TEST_HADOOP", "repository": "TARN_TEST_REPOSITORY"}
 """Option of a sandbox -> the variable in which `nox -s yarn -- --hadoop VERSION` names it."""
 T = TypeVar("T")
 EXPIRY_S = 15.0
-"""A busy machine may need more than the ten seconds of a sandbox before a master registers."""
+"""After which YARN believes a silent node lost."""
+MASTER_EXPIRY_S = 30.0
+"""The same of a master. On a busy machine many need more than fifteen seconds until they register:
+YARN then gave up one attempt after the other, each of which had nearly come up."""
 KERBEROS_LIFE_S = 60.0
 """Of a delegation token: long enough to bring a fleet up and to scale it on a busy machine."""
+MASTER_EXPIRY = "yarn.am.liveness-monitor.expiry-interval-ms"
 NETWORKS = range(78, 98)
 JVM_HEAP_MIB = 96
 SMALL = {"vcores": 1, "memory": "768MiB"}
@@ -157,7 +161,11 @@ class Hadoop(Sandbox):
 def sandbox(directory: Path, **options: Any) -> Iterator[Hadoop]:
     """Run a sandbox of its own, on a network that nobody uses; jars come from the user's cache."""
     with free_network() as number:
-        shape = SandboxOptions(**{"network": number, "expiry_s": EXPIRY_S, **chosen(), **options})
+        usual = {"network": number, "expiry_s": EXPIRY_S, **chosen(), **options}
+        master_s = max(MASTER_EXPIRY_S, usual["expiry_s"])
+        patient = {MASTER_EXPIRY: str(round(1000 * master_s))}
+        usual["properties"] = {**patient, **usual.get("properties", {})}
+        shape = SandboxOptions(**usual)
         with one_maven():
             jars.fetched(shape.hadoop, context(), shape.repository)
         one = Hadoop(directory, context(), shape)

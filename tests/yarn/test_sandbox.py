@@ -212,7 +212,7 @@ def test_containers_outlive_their_node_manager_and_the_resource_manager(hadoop: 
     """Recovery is on: the same process after the one, the same application after the other.
 
     Each is killed at once and looked for at once: a master that never registers has only
-    ``EXPIRY_S`` to live.
+    ``MASTER_EXPIRY_S`` to live.
     """
     one, node = _placed(hadoop)
     data = hadoop.directory / "data" / node

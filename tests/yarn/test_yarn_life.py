@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from house import ids, until
+from servers.yarn import Hadoop
 from yarn_fleet import Fleet, dead, steady
 
 pytestmark = [pytest.mark.yarn, pytest.mark.triton]
@@ -13,7 +14,7 @@ pytestmark = [pytest.mark.yarn, pytest.mark.triton]
 def test_up_infer_scale_and_down_leave_nothing(yarn_house, hadoop) -> None:
     """1 → 3 → 1 with real answers; a 4th waits with its reason; YARN and HDFS as before."""
     fleet = Fleet(yarn_house, hadoop, "life")
-    before_hdfs, before = hadoop.hdfs_listing(), hadoop.metrics()
+    before_hdfs, before = _kept_files(hadoop, yarn_house.staging), hadoop.metrics()
     fleet.up(yarn_house.spec("life", replicas={"min": 1, "max": 4, "initial": 1}))
     one = fleet.settled(1)
     fleet.infer(one["instances"][0])
@@ -69,14 +70,16 @@ def test_up_infer_scale_and_down_leave_nothing(yarn_house, hadoop) -> None:
     until(lambda: all(dead(pid) for pid in pids), 10, "the end of its processes")
     regions = Path("/dev/shm").glob
     until(lambda: not list(regions("tarn_*_life-*")), 10, "the end of its shared memory")
-    until(lambda: _but_logs(hadoop.hdfs_listing()) == _but_logs(before_hdfs), 10, "HDFS as before")
+    until(lambda: _kept_files(hadoop, yarn_house.staging) == before_hdfs, 10, "HDFS as before")
     assert not (yarn_house.directory("life") / "ref.json").exists()
 
 
-def _but_logs(listing: tuple[str, ...]) -> list[str]:
-    """Return *listing* without logs, and without the archive of classes that later starts use."""
-    logs = ("/tmp/logs", "/logs")
-    return [path for path in listing if not path.startswith(logs) and "/.classes" not in path]
+def _kept_files(hadoop: Hadoop, staging: str) -> list[str]:
+    """Return what HDFS holds, but for logs and the archive of classes that later starts use."""
+    # An empty directory is listed, and *staging* is one only until the archive is there.
+    left_out = ("/tmp/logs", "/logs", f"{staging}/.classes")
+    listed = hadoop.hdfs_listing()
+    return [path for path in listed if not path.startswith(left_out) and path != f"{staging}/"]
 
 
 def test_a_finished_cluster_tells_how_it_ended(yarn_house, hadoop) -> None:
