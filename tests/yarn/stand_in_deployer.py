@@ -18,9 +18,13 @@ from tarn.java import hadoop_classpath
 from tarn.testing.context import cluster_spec
 from tarn_plugins.runtime.yarn import YarnSettings
 from tarn_plugins.runtime.yarn.client.deployer import YarnDeployer
+from tarn_plugins.runtime.yarn.client.hadoop_child import HadoopChild, start_child
 from tarn_plugins.runtime.yarn.hadoop import configuration
 from tarn_plugins.runtime.yarn.hadoop.files import HadoopFiles
 
+CHILDREN: dict[object, HadoopChild] = {}
+"""By what distinguishes them: each is a JVM, which costs more than most of these tests. One that is
+not asked for a minute ends by itself."""
 STAGING = "/tmp/tarn-deployer-tests"
 STAGED = Staged("/models", "in_place")
 LAUNCH_FILES = {"spec.yaml": b"name: x\n", "staged.json": b"{}"}
@@ -39,10 +43,12 @@ class DeployerHomes:
     hadoop: Hadoop
 
     def context(self, home: Path, said: list[Progress] | None = None) -> ClientContext:
-        """Return what a client with this home has; nothing of it is this process's but PATH."""
+        """Return what a client with this home has; of this process it has PATH and the cache."""
         environ = {"PATH": config.environ()["PATH"], **self.hadoop.environ}
         hear = (lambda _progress: None) if said is None else said.append
-        return ClientContext(SystemClock(), environ, Paths(home, home / "cache"), hear)
+        # A cache of its own would get an archive of classes of its own, made for ten seconds.
+        paths = Paths(home, config.paths(config.environ()).cache)
+        return ClientContext(SystemClock(), environ, paths, hear)
 
     def deployer(
         self, home: Path, *mode: str, said: list[Progress] | None = None, **settings: Any
@@ -60,10 +66,12 @@ class DeployerHomes:
         return HadoopFiles(configuration())
 
     def listing(self, root: str = STAGING) -> list[str]:
+        """Return what is below *root*, but for the archive of classes that later starts use."""
         try:
-            return [entry.path for entry in self.files().listing(root, deep=True)]
+            found = [entry.path for entry in self.files().listing(root, deep=True)]
         except NotFoundError:
             return []
+        return [path for path in found if "/.classes" not in path]
 
 
 class StandIn(YarnDeployer):
@@ -73,7 +81,11 @@ class StandIn(YarnDeployer):
         self, settings: YarnSettings, context: ClientContext, classpath: str, mode: Sequence[str]
     ) -> None:
         self._classpath, self._mode = classpath, mode
-        super().__init__(settings, context)
+        kind = (*sorted(context.environ.items()), settings.staging, settings.hadoop_home)
+        kind = (*kind, settings.java_home, settings.kerberos)
+        if kind not in CHILDREN:
+            CHILDREN[kind] = start_child(settings, context)
+        super().__init__(settings, context, CHILDREN[kind])
 
     def _order(self, spec: ClusterSpec, *parts: Any) -> dict[str, Any]:
         mode = ("exit", "3") if spec.name.startswith("doomed") else self._mode

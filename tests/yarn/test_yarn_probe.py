@@ -17,6 +17,7 @@ from servers.yarn import ALIVE, Hadoop, YarnHouse, java
 from unmanaged import Application
 from yarn_fleet import ContainerProcess, processes
 
+from tarn import config
 from tarn.clock import SystemClock
 from tarn.interfaces import ClientContext, Paths
 from tarn_plugins.cli.sandbox.configuration import LABEL
@@ -132,7 +133,7 @@ def test_a_container_that_is_not_granted_says_why(labelled: YarnHouse) -> None:
     hadoop = labelled.hadoop
     hadoop.label(LABELLED, "")
     java(hadoop.environ)
-    paths = Paths(labelled.home, labelled.home / "cache")
+    paths = Paths(labelled.home, config.paths(config.environ()).cache)
     context = ClientContext(SystemClock(), labelled.environ, paths)
     orders = {
         "full": ProbeRequest("default", "", 512, 1),
@@ -161,7 +162,7 @@ def test_a_container_that_is_not_granted_says_why(labelled: YarnHouse) -> None:
 
 def test_yarn_itself_starts_it_where_no_master_can_be_here(labelled: YarnHouse) -> None:
     """As the container of a master that never registers: on the right node, with its GPUs."""
-    paths = Paths(labelled.home, labelled.home / "cache")
+    paths = Paths(labelled.home, config.paths(config.environ()).cache)
     context = ClientContext(SystemClock(), labelled.environ, paths)
     order = ProbeRequest("default", LABEL, 512, 1, gpus=1, python="/no/python", managed=True)
     broken = ProbeRequest("nowhere", "", 512, 1, managed=True)
