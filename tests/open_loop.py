@@ -4,6 +4,7 @@ Requests are sent when they are due, whether or not earlier ones were answered, 
 cannot hide a lost one. Each carries a number of its own, and its answer must carry it back.
 """
 
+import contextlib
 import http.client
 import itertools
 import statistics
@@ -58,7 +59,8 @@ class Fleet:
     def __init__(self, url: str, api_token: str) -> None:
         self._where = urlsplit(url)
         self._headers = {"X-TARN-Token": api_token}
-        self._stop = threading.Event()
+        self._stop, self._looking = threading.Event(), threading.Lock()
+        self._looked_s = time.monotonic()
         self.targets: tuple[str, ...] = self.read()
         self._thread = threading.Thread(target=self._follow, name="re-read")
         self._thread.start()
@@ -80,12 +82,23 @@ class Fleet:
         self._stop.set()
         self._thread.join(5)
 
+    @property
+    def stale(self) -> bool:
+        """Whether it was not looked at for too long: the thread that does is starved."""
+        return time.monotonic() - self._looked_s > 2 * RE_READ_S
+
+    def look(self, *, again: bool = False) -> None:
+        """Ask if what is known is stale, or *again*. Without a master, the last set stands."""
+        with self._looking:
+            if again or self.stale:
+                asked_s = time.monotonic()
+                with contextlib.suppress(OSError, http.client.HTTPException):
+                    self.targets = self.read() or self.targets
+                self._looked_s = asked_s
+
     def _follow(self) -> None:
         while not self._stop.wait(RE_READ_S):
-            try:
-                self.targets = self.read() or self.targets
-            except (OSError, http.client.HTTPException):
-                continue  # no master: the last good set stands
+            self.look(again=True)
 
 
 class Load:

@@ -37,7 +37,7 @@ def balanced(url: str, api_token: str) -> Client:
 
 
 class Readers:
-    """Clients that know the fleet from ``/instances``, as of up to half a second ago; in turn."""
+    """Clients that know the fleet from ``/instances``, as of up to a second ago; in turn."""
 
     def __init__(self, fleet: Fleet) -> None:
         self._fleet, self._turn = fleet, 0
@@ -51,7 +51,12 @@ class Readers:
             await client.close()
 
     async def infer(self, *given: Any, **named: Any) -> Any:
-        """Infer on the next one."""
+        """Infer on the next one.
+
+        What is lost because a starved process knew an old fleet says nothing of the fleet.
+        """
+        if self._fleet.stale:
+            await asyncio.to_thread(self._fleet.look)
         targets = self._fleet.targets
         self._turn += 1
         target = targets[self._turn % len(targets)]
