@@ -54,6 +54,8 @@ OLDER_HADOOP, NEWER_HADOOP = "3.3.6", "3.5.0"
 NEWER_HAPROXYS = ("3.0", "3.2")
 """The last of the line before the one that `tarn sandbox` fetches by itself."""
 SPELLED = ("src", "examples", "docs", "changelog.d", *(path.name for path in ROOT.glob("*.md")))
+LEAST_OF_YARN_S = 900.0
+"""With less time than that, `yarn` would leave out more than it runs."""
 STARVED_AT_MOST = 5
 """More tests that fail in one run are no accident of its load."""
 BANNED_NAMES = {"base.py", "common.py", "helpers.py", "manager.py", "misc.py", "utils.py"}
@@ -346,6 +348,9 @@ def yarn(session: nox.Session) -> None:
     With ``-- --hadoop VERSION [--repository URL]`` on another Hadoop; what is pytest's comes after
     a second ``--``.
     """
+    until_s = float(os.environ.get("TARN_TEST_UNTIL", "inf"))  # noqa: TID251
+    if time.time() > until_s - LEAST_OF_YARN_S:
+        session.error("too little is left of the time of .ci/run")
     hadoop, own = _hadoop(session)
     _install_with_kerberos(session, "-e", WITH_YARN, *_group("tests"), *_group("browser"))
     # The JVM and faulthandler want the same signals. Each worker has a sandbox of its own and takes
@@ -354,7 +359,8 @@ def yarn(session: nox.Session) -> None:
     most = 3 if _memory_gib() >= 15 else 2
     workers = 0 if "TARN_TEST_SANDBOX" in os.environ else most  # noqa: TID251
     by_file = ("-n", str(workers), "--dist", "loadfile", "--no-loadscope-reorder")
-    chosen = ("-m", "yarn", "-p", "no:faulthandler", "--timeout", "300")
+    # -rs: what `.ci/run` leaves no time for is named.
+    chosen = ("-m", "yarn", "-p", "no:faulthandler", "--timeout", "300", "-rs")
     # What the smoke suite says, others say in more detail; `yarn_older` runs it.
     chosen = (*chosen, "--ignore", "tests/yarn/test_yarn_smoke.py")
     _pytest_with(session, hadoop, *by_file, *chosen, *_folders("yarn"), *own)
