@@ -450,14 +450,19 @@ def gray(session: nox.Session) -> None:
 @nox.session(python=ONE)
 @budgeted
 def one_triton(session: nox.Session) -> None:
-    """What a client of one Triton sees of a fleet behind a HAProxy; needs haproxy.
-
-    Among the clients is NVIDIA's perf_analyzer, which pip fetches the first time.
-    """
-    session.install("-e", EVERYTHING, *_group("tests"), "pip")
+    """What a client of one Triton sees of a fleet behind a HAProxy; needs haproxy."""
+    session.install("-e", EVERYTHING, *_group("tests"))
     # Each worker has a fleet for the tests that only ask; a file that scales one has its own.
     chosen = ("-m", "one_triton and not timed", "--timeout", "300")
     _pytest(session, *BY_FILE, *chosen, *_folders("one_triton"))
+
+
+@nox.session(python=ONE)
+@budgeted
+def perf_analyzer(session: nox.Session) -> None:
+    """NVIDIA's load client, which pip fetches the first time, on such a fleet; needs haproxy."""
+    session.install("-e", EVERYTHING, *_group("tests"), "pip")
+    # One by one, since it times what it sends.
     _pytest(session, "-m", "one_triton and timed", "--timeout", "300", *_folders("one_triton"))
 
 

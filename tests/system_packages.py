@@ -72,6 +72,7 @@ SESSIONS: Mapping[str, tuple[str, ...]] = {
     "security": (*_HADOOP, *_KDC),
     "gray": (*_TRITON, "haproxy"),
     "one_triton": (*_TRITON, "haproxy"),
+    "perf_analyzer": (*_TRITON, "haproxy"),
     "limits": ("gcc",),
     "observe": (*_TRITON, "chromium", "prometheus", "promtool"),
     "bench": (*_HADOOP, "javac", "haproxy"),
