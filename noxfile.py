@@ -411,12 +411,13 @@ def discovery(session: nox.Session) -> None:
     """Real ZooKeeper, HAProxy and Knox; needs haproxy, Java and, the first time, Maven."""
     session.install("-e", EVERYTHING, *_group("tests"))
     files = _marked("discovery", "discovery", "compat")
-    _pytest(session, *BY_FILE, "-m", "discovery and not timed", "--timeout", "300", *files)
+    # Three, since they wait half of the time.
+    _pytest(session, *THREE_BY_FILE, "-m", "discovery and not timed", "--timeout", "300", *files)
     for series in NEWER_HAPROXYS:
         named = ("haproxy_contract", "haproxy_servers", "haproxy_holding", "haproxy_neighbours")
         named += ("haproxy_master", "agent_haproxy", "lb_config_haproxy")
         newer = [f"tests/discovery/test_{name}.py" for name in named]
-        chosen = (*BY_FILE, "-m", "discovery and not timed", "--timeout", "300")
+        chosen = (*THREE_BY_FILE, "-m", "discovery and not timed", "--timeout", "300")
         _pytest_with(session, {"TARN_TEST_HAPROXY": series}, *chosen, *newer)
     # One by one: their loads are timed, and a starved HAProxy takes healthy servers for dead ones.
     _pytest(session, "-m", "discovery and timed", "--timeout", "300", *files)
