@@ -150,6 +150,11 @@ class Hadoop(Sandbox):
         host = self.host(daemon)
         return next(str(one["state"]) for one in self.nodes() if one["nodeHostName"] == host)
 
+    def left_in(self, staging: str) -> list[str]:
+        """Return what is in *staging*, but for the archive of classes that later starts use."""
+        archives = f"{staging}/.classes/"
+        return [path for path in self.hdfs_listing(staging) if not path.startswith(archives)]
+
     def kill_node(self, daemon: str) -> None:
         """Kill a NodeManager and all its containers at once, as the loss of a machine does."""
         self.kill(daemon)

@@ -71,7 +71,7 @@ class DeployerHomes:
             found = [entry.path for entry in self.files().listing(root, deep=True)]
         except NotFoundError:
             return []
-        return [path for path in found if "/.classes" not in path]
+        return [path for path in found if not path.startswith(".classes/")]
 
 
 class StandIn(YarnDeployer):

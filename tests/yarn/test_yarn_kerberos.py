@@ -119,7 +119,7 @@ def test_fleets_outlive_their_tokens(kerberos_house, kerberized, tmp_path, monke
     fleet.down()
     lasting.down()
     assert not kerberos_house.processes("mortal")
-    assert not kerberized.hdfs_listing(kerberos_house.staging)
+    assert not kerberized.left_in(kerberos_house.staging)
 
 
 def begun_by_keytab(house: YarnHouse, hadoop: Hadoop) -> Fleet:

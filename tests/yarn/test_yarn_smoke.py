@@ -50,4 +50,4 @@ def test_a_fleet_from_up_to_down(yarn_house, hadoop) -> None:
     assert hadoop.app(application)["finalStatus"] == "SUCCEEDED"
     assert json.loads(fleet.tarn("status", "-o", "json"))["state"] == "stopped"
     until(lambda: yarn_house.tarn("logs", "-c", "smoke").returncode == 0, 30, "collected logs")
-    assert not hadoop.hdfs_listing(yarn_house.staging)
+    assert not hadoop.left_in(yarn_house.staging)
