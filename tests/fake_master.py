@@ -220,7 +220,7 @@ class FakeMaster:
                 inbox=self.inbox,
                 gate=gate or DirectAuthorizer(FakeAuthorizer()),
                 readiness=lambda: readiness or Readiness(ready=True),
-                config=config or {"name": "llama", "replicas": {"min": 1, "max": 8}},
+                config=lambda: config or {"name": "llama", "replicas": {"min": 1, "max": 8}},
                 api_token=api_token,
                 proxy=proxy,
                 **{"clock": RealClock(), "rate_limit": 1_000_000, **more},

@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import attrs
@@ -29,22 +29,23 @@ from tarn import config, descriptors, plugins
 from tarn import log as lines
 from tarn.clock import SystemClock
 from tarn.control.affinity import AffinityRunner
-from tarn.control.discoveries import named, reach, rules_of
+from tarn.control.discoveries import named, reach
+from tarn.control.editions import Editions, files_in, spec_of
 from tarn.control.issues import of_files
 from tarn.control.journal import Announcer, Journal, event_file_in
-from tarn.control.launching import launch_in, tests_in, warmup_in
 from tarn.control.loop import Control, ControlDependencies, ControlResult
 from tarn.control.mailbox import Inbox
-from tarn.control.policy import PolicyRunner, scaling
+from tarn.control.policy import PolicyRunner, Scaling, scaling
 from tarn.control.pulse import Pulse
 from tarn.control.recorder import Recorder
 from tarn.control.scrape import Families, Scraper
 from tarn.control.state import Memory, Saver, load_state
-from tarn.domain import ClusterSpec, Launch, Recovered
+from tarn.domain import ClusterSpec, EditionFiles, Recovered, SavedState
 from tarn.domain.access import AccessRules
-from tarn.domain.fleet import Fleet, Rules
+from tarn.domain.fleet import Fleet
 from tarn.domain.memory import begin
 from tarn.domain.reading import LOOK_WITHIN_S
+from tarn.domain.state import present
 from tarn.errors import ConfigError, DiscoveryError, LaunchError, Superseded, TarnError
 from tarn.hookspecs import RuntimeFactory
 from tarn.http.app import Application
@@ -63,7 +64,7 @@ from tarn.http.rights import Sources
 from tarn.http.server import HttpServer
 from tarn.interfaces import Authorizer, Discovery, MasterContext, Runtime, StateStore
 from tarn.java import leave
-from tarn.plain.master_files import TLS
+from tarn.plain.master_files import SPEC, TLS
 from tarn.read.snapshot import Board, blank_snapshot
 from tarn.tls.contexts import connects, known_as, of_master
 from tarn.triton.restricted import keys
@@ -135,7 +136,8 @@ def run(
     offered = offered or plugins.load(disabled=environ.get("TARN_DISABLED_PLUGINS", ""))
     if runtime:
         offered.choose("runtime", runtime, "--runtime").unpack(directory, environ)
-    plain, spec = _spec(directory, runtime)
+    base = files_in(directory)
+    spec = _spec(base, directory, runtime)
     lines.hide(brought_secrets(directory))
     lines.begin(spec.log.format, spec.log.level, spec.name)
     factory = offered.choose("runtime", spec.runtime.use, "runtime.use")
@@ -149,27 +151,25 @@ def run(
         epoch=factory.epoch(settings, directory, environ),
         directory=directory,
         wake=wake.set,
-        spec_hash=config.spec_hash(spec),
+        spec_hash=base.spec_hash,
     )
     lines.of_epoch(str(context.epoch))
     log.info("epoch %s of %s", context.epoch, spec.name)
     with ExitStack() as owned:
         master = _Master(context, offered, wake, stop, owned)
-        return master.work(factory, settings, plain)
+        return master.work(factory, settings, base)
 
 
-def _spec(directory: Path, runtime: str) -> tuple[dict[str, Any], ClusterSpec]:
-    """Return the spec as masked plain data, and as a value."""
-    # An empty environment, since the client has applied its own to the spec.
-    loaded = config.load(directory / "spec.yaml", environ={})
-    if runtime not in ("", loaded.spec.runtime.use):
+def _spec(base: EditionFiles, directory: Path, runtime: str) -> ClusterSpec:
+    """Return the spec with which the cluster was started."""
+    spec = spec_of(base.files)
+    if runtime not in ("", spec.runtime.use):
         raise ConfigError(
-            f"runtime.use = '{loaded.spec.runtime.use}'; the master was started for '{runtime}'",
-            where=str(directory / "spec.yaml"),
+            f"runtime.use = '{spec.runtime.use}'; the master was started for '{runtime}'",
+            where=str(directory / SPEC),
             right="Only the cluster's own runtime may start its master.",
         )
-    plain = config.redact(config.dump(loaded.spec))
-    return cast(dict[str, Any], plain), loaded.spec
+    return spec
 
 
 class _Master:
@@ -191,29 +191,37 @@ class _Master:
         self._notes: list[tuple[str, str, str]] = []
         """Events before there is a fleet to record them: code, subject, message."""
         self._pulse = Pulse(context.clock, context.spec.scaling.interval_s)
+        self._editions = Editions(context.directory, self._scaling)
 
-    def work(
-        self, factory: RuntimeFactory, settings: Any, plain: Mapping[str, Any]
-    ) -> ControlResult:
-        context, spec = self._context, self._context.spec
-        launch = launch_in(context.directory, spec)
-        rules = rules_of(spec, launch.spec_hash)
+    def _scaling(self, spec: ClusterSpec) -> Scaling:
+        return scaling(self._offered, attrs.evolve(self._context, spec=spec))
+
+    def work(self, factory: RuntimeFactory, settings: Any, base: EditionFiles) -> ControlResult:
+        context = self._context
+        self._editions.keep_to(base)  # until the saved state says which one it is
         server = self._server(factory)
+        rules = self._editions.present.rules
         board = Board(blank_snapshot(context.epoch, rules, context.clock.at()))
-        sources = self._sources(factory, settings, board, plain, server)
+        sources = self._sources(factory, settings, board, server)
         store = factory.state_store(settings, context)
         reading = self._begin_reading(store)
         runtime = factory.runtime(settings, context)
         self._owned.callback(runtime.close)
         sources = self._remembering(sources, runtime, store, server.url)
-        app = Application(self._as_one_triton(sources, factory, launch))
+        app = Application(self._as_one_triton(sources, factory))
         # Before the address is announced, as an unreadable state ends this master.
         memory = reading.result()
-        self._context = attrs.evolve(context, api_url=server.start(app))
+        editions = self._editions_of(memory[0], base)
+        self._context = attrs.evolve(
+            context,
+            api_url=server.start(app),
+            spec=self._editions.present.spec,
+            spec_hash=self._editions.present.files.spec_hash,
+        )
         discoveries = self._discoveries(first=memory == (None, ()))
         recovered = runtime.start(self._context.api_url)
-        fleet = self._begin(store, memory, recovered, rules)
-        control = self._control(fleet, rules, launch, runtime, sources.inbox, board, discoveries)
+        fleet = attrs.evolve(self._begin(store, memory, recovered), editions=editions)
+        control = self._control(fleet, runtime, sources.inbox, board, discoveries)
         self._offered.master_started(context)
         control.start()
         # A full collection stops every thread for as long as it looks at each object. Most are here
@@ -229,6 +237,15 @@ class _Master:
         self._offered.master_stopping(self._context, str(outcome))
         return outcome
 
+    def _editions_of(
+        self, state: SavedState | None, base: EditionFiles
+    ) -> tuple[EditionFiles, ...]:
+        """Return the fleet's editions, and keep to the present one of them."""
+        if state is None or not state.editions:
+            return (base,)
+        self._editions.keep_to(present(state.editions, state.update))
+        return state.editions
+
     def _begin_reading(self, store: StateStore) -> "Future[Memory]":
         """Read the saved state on a thread, while the runtime is made; both may take long."""
         pool = ThreadPoolExecutor(1, thread_name_prefix="state")
@@ -241,7 +258,6 @@ class _Master:
         factory: RuntimeFactory,
         settings: Any,
         board: Board,
-        plain: Mapping[str, Any],
         server: HttpServer,
     ) -> Sources:
         """Return the sources of the API: its data, and the checks of identity and rights."""
@@ -258,7 +274,8 @@ class _Master:
             inbox=Inbox(self._wake.set),
             gate=self._gate(authorizer),
             readiness=authorizer.ready,
-            config=plain,
+            config=lambda: self._editions.present.plain,
+            editions=self._editions,
             clock=context.clock,
             api_token=api_token,
             access=AccessRules("" if proxy is None else proxy.owner, spec.admins, spec.viewers),
@@ -297,11 +314,13 @@ class _Master:
         self._owned.callback(logs.close)
         return attrs.evolve(sources, dashboard=f"{url}/dashboard", past=recorder.past, logs=logs)
 
-    def _as_one_triton(self, sources: Sources, factory: RuntimeFactory, launch: Launch) -> Sources:
+    def _as_one_triton(self, sources: Sources, factory: RuntimeFactory) -> Sources:
         """Return *sources* with what the fleet needs to answer as one Triton."""
         context, api = self._context, self._context.spec.api
         proof = None if api.tls is None else context.directory / TLS
         listener = GrpcListener(factory.host(context.environ), api.grpc_port, proof=proof)
+        # They depend on what an update refuses to change, so any edition has the same.
+        launch = self._editions.present.launch
         return attrs.evolve(sources, keys_of=lambda id_: keys(launch, id_), grpc=listener)
 
     def _server(self, factory: RuntimeFactory) -> HttpServer:
@@ -327,11 +346,9 @@ class _Master:
         keep_port(context.directory, server.port)
         return server
 
-    def _begin(
-        self, store: StateStore, memory: Memory, recovered: Recovered, rules: Rules
-    ) -> Fleet:
+    def _begin(self, store: StateStore, memory: Memory, recovered: Recovered) -> Fleet:
         """Return the fleet of the saved state; alerts about damaged states become events."""
-        context = self._context
+        context, rules = self._context, self._editions.present.rules
         state, alerts = memory
         now_s, at = context.clock.now_s(), context.clock.at()
         fleet = begin(context.epoch, state, recovered, rules, now_s=now_s, at=at)
@@ -341,21 +358,21 @@ class _Master:
         self._saver = Saver(store, context.epoch, context.clock, self._wake.set, fleet.next_number)
         return fleet
 
-    def _control(  # noqa: PLR0913, PLR0917 (the graph's centre)
+    def _control(
         self,
         fleet: Fleet,
-        rules: Rules,
-        launch: Launch,
         runtime: Runtime,
         inbox: Inbox,
         board: Board,
         discoveries: Mapping[str, Discovery],
     ) -> Control:
         context, spec = self._context, self._context.spec
-        sizing = scaling(self._offered, context)
+        edition = self._editions.present
+        sizing = edition.scaling
         few = descriptors.few(spec.replicas.max, descriptors.limit())
-        warmup = warmup_in(spec, launch.repository)
-        scraper = self._scraper(sizing.families, tests_in(context.directory, spec, warmup))
+        tests = KnownTests()
+        tests.take(edition.tests)
+        scraper = self._scraper(sizing.families, tests)
         policy_runner = self._closed(
             PolicyRunner(sizing.policy, context.clock, self._wake.set, sizing.signals)
         )
@@ -372,12 +389,11 @@ class _Master:
             board=board,
             wake=self._wake,
             over=self._stop.set,
-            kept=sizing.kept,
             journal=self._closed(Journal(context.spec.name, event_file_in(context.directory))),
             pulse=self._pulse,
             lasting=tuple(of_files(few, spec.name)),
         )
-        return Control(fleet, rules, launch, warmup, near)
+        return Control(fleet, self._editions, near)
 
     def _affinity(self) -> AffinityRunner:
         chosen, clock = self._context.spec.affinity, self._context.clock

@@ -16,6 +16,8 @@ VERBS = {
     "up": ("tarn.cli.life", "Start a cluster, or attach to it when it runs."),
     "down": ("tarn.cli.life", "End a cluster: withdraw, drain, stop."),
     "status": ("tarn.cli.look", "Show a cluster, or list all."),
+    "update": ("tarn.cli.update", "Take a changed spec or changed models, without an outage."),
+    "rollback": ("tarn.cli.update", "Undo the newest update."),
     "scale": ("tarn.cli.size", "Set the number of replicas by hand."),
     "adapt": ("tarn.cli.size", "Let the scaling policy choose the size, within limits."),
     "wait": ("tarn.cli.life", "Wait until a cluster serves."),

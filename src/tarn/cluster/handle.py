@@ -15,6 +15,13 @@ from tarn.cluster.inspection import Inspection
 from tarn.cluster.link import Link
 from tarn.cluster.monitoring import metrics_rows, metrics_text
 from tarn.cluster.operate.ending import NEVER_SERVED, bring_down, never_served
+from tarn.cluster.operate.updating import (
+    UpdatePlan,
+    plan_update,
+    raise_if_undone,
+    update,
+    wait_for_update,
+)
 from tarn.cluster.operate.verifying import VerifyOptions, VerifyReport, verify
 from tarn.cluster.operate.waiting import Goal, call_everywhere, wait_until
 from tarn.cluster.operate.watching import Screen, Watch, news_of, screen
@@ -236,6 +243,57 @@ class Cluster:
             self.down()
         else:
             self.detach()
+
+    # --- updates ---
+
+    def plan_update(self) -> UpdatePlan:
+        """Return what `update` would do with each key that differs; changes nothing.
+
+        A repository that is copied may have another content, too, which only `update` finds out.
+        """
+        return plan_update(self.spec, self._link)
+
+    def update(self, progress: Hear | None = None) -> records.CommandAnswer:
+        """Bring the running cluster to this object's spec and the present models; does not wait.
+
+        Instances that it changes are replaced, a few at a time (``update.surge``,
+        ``update.max_unavailable``); the first one that fails undoes the update.
+
+        Raises:
+            ConfigErrors: A key changed that cannot change while the cluster runs; each is named.
+            RefusedError: Another update is on its way.
+        """
+        answer = update(self.spec, self._link, self._environment, progress or unheard)
+        return records.CommandAnswer.from_answer(answer)
+
+    def wait_for_update(
+        self, timeout: Span = "1h", progress: Hear | None = None, *, undone: bool = False
+    ) -> Self:
+        """Return once no update is on its way; with *undone*, also if it was rolled back.
+
+        Raises:
+            TarnError: The newest one was rolled back (code TARN-1184); the message says why.
+            TimedOutError: It is still on its way.
+        """
+        hear = progress or unheard
+        ended = wait_for_update(self._link, self._environment, span_of(timeout), hear)
+        if not undone:
+            raise_if_undone(ended, self._name)
+        return self
+
+    def hold_update(self, *, paused: bool = True) -> records.CommandAnswer:
+        """Replace no further instance; with ``paused=False``, go on."""
+        return self._command(lambda api: api.hold_update(paused=paused))
+
+    def rollback(self) -> records.CommandAnswer:
+        """Undo the newest update, whether it is on its way or done; does not wait.
+
+        Raises:
+            RefusedError: There is no earlier spec.
+        """
+        status = self._link.read(lambda api: api.status())
+        newest = status.get("updating") or status.get("last_update") or {}
+        return self._command(lambda api: api.rollback(newest.get("number")))
 
     # --- inference ---
 

@@ -15,8 +15,9 @@ from tarn.config.aliases import by_name
 from tarn.config.contradictions import contradictions
 from tarn.config.draft import Draft
 from tarn.config.legacy import Legacy
-from tarn.config.offers import Offers, beyond, examine, idle, quiet
+from tarn.config.offers import Offers, beyond, examine, quiet
 from tarn.config.relative import make_absolute
+from tarn.domain.changes import Effect, effect_of
 from tarn.domain.facts import Secret
 from tarn.domain.spec import NAME, ClusterSpec, ReplicasSpec
 from tarn.errors import ConfigError, ConfigErrors, ProviderMissingError
@@ -113,8 +114,6 @@ def load(  # noqa: PLR0913 (the layers, and how to read them)
         found = tuple(one for one in found if one.path not in {"models", "models.repository"})
     found, told = quiet(draft, found)
     legacy.notes.extend(told)
-    if plugins is not None:
-        legacy.notes.extend(idle(draft))
     errors += [_located(problem, draft) for problem in found]
     if spec is None or errors:
         together = ConfigErrors(errors)
@@ -291,13 +290,20 @@ def explain(loaded: LoadedSpec) -> list[tuple[str, str, str]]:
     ]
 
 
-def spec_hash(spec: ClusterSpec) -> str:
-    """Return 12 hex digits of the parts that define an instance: models, triton, instance."""
-    plain = unstructure(spec)
-    del plain["instance"]["test_request"]  # it changes what the master sends, not the instance
-    decisive = {key: plain[key] for key in ("models", "triton", "instance")}
+def spec_hash(spec: ClusterSpec, location: str = "") -> str:
+    """Return 12 hex digits of what defines an instance: what an update replaces instances for.
+
+    *location* is where its models are: a copy of other content is at another place.
+    """
+    decisive = {
+        path: value
+        for path, value in leaves(unstructure(spec))
+        if effect_of(path)[0] is Effect.ROLLING
+    }
     # Independent of the order in the file, and of how characters are encoded.
-    text = json.dumps(decisive, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    text = json.dumps(
+        [decisive, location], sort_keys=True, separators=(",", ":"), ensure_ascii=True
+    )
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 

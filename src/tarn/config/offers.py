@@ -13,16 +13,13 @@ from tarn.errors import ProviderMissingError
 from tarn.interfaces import RuntimeCapabilities
 from tarn.plain import Problem, join, shown
 
-__all__ = ["COMING_KEYS", "Offers", "beyond", "examine", "idle", "quiet"]
+__all__ = ["COMING_KEYS", "Offers", "beyond", "examine", "quiet"]
 
 _SINGLE = {"runtime": "local", "scaling": "fixed", "authorizer": "none", "affinity": "auto"}
 _SEVERAL = ("discovery", "secrets")
 # Keys that this version does not implement, with the part that will: they are refused, since a
 # user who set one would expect its effect.
-COMING_KEYS = {"farm": "FARMS", "update.smoke": "MODELS"}
-
-# Keys that are accepted without effect, since what they limit is not implemented either.
-IDLE_KEYS = {"update.max_unavailable": "MODELS"}
+COMING_KEYS = {"farm": "FARMS"}
 
 
 class Offers(Protocol):
@@ -74,14 +71,6 @@ def examine(draft: Draft, plugins: Offers, folder: Path, home: str) -> Iterator[
         if draft.get(path) not in (None, [], ()):
             later = f": not in this version: comes with the part {part}"
             yield Problem(path, "TARN-2004", later, next_step="Remove it")
-
-
-def idle(draft: Draft) -> Iterator[str]:
-    """Yield a note for each key that was written and has no effect yet."""
-    for path, part in IDLE_KEYS.items():
-        if draft.get(path) is not None:
-            later = f"does nothing in this version; updates come with the part {part}"
-            yield f"{draft.origin(path)}: {path} is accepted, and {later}"
 
 
 def _examine(place: _ProviderPath, plugins: Offers, folder: Path, home: str) -> Iterator[Problem]:

@@ -111,6 +111,7 @@ def of_fleet(fleet: Fleet, rules: Rules, now_s: float) -> Iterator[Issue]:
             "neither removes an instance from the view nor replaces it"
         )
         yield Issue(fleet.name, found, code="TARN-1021", public=found)
+    yield from _of_update(fleet)
     mixed = mixture(fleet, now_s)
     if mixed is not None:
         public = "instances serve different models"
@@ -133,6 +134,18 @@ def of_fleet(fleet: Fleet, rules: Rules, now_s: float) -> Iterator[Issue]:
         elif late and (follower is None or not follower.came):
             found = f"follower {name} never came; drains do not wait for it"
             yield Issue(name, found, code="TARN-1302")
+
+
+def _of_update(fleet: Fleet) -> Iterator[Issue]:
+    """Name an update that waits for a person, or goes back."""
+    update = fleet.update
+    if update is not None and update.undone:
+        public = f"update {update.number} is being undone"
+        found = f"{public}: {update.undone}"
+        yield Issue(fleet.name, found, code="TARN-1183", public=public, noted=True)
+    elif update is not None and update.paused:
+        found = f"update {update.number} is paused: no further instance is replaced"
+        yield Issue(fleet.name, found, code="TARN-1187", noted=True)
 
 
 def _of_stubs(fleet: Fleet) -> Iterator[Issue]:

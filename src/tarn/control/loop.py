@@ -9,6 +9,7 @@ import attrs
 
 from tarn.control.affinity import AffinityRunner
 from tarn.control.discoveries import Publishers
+from tarn.control.editions import Editions
 from tarn.control.issues import (
     of_calls,
     of_fleet,
@@ -24,9 +25,8 @@ from tarn.control.mailbox import Inbox, Request, Worker
 from tarn.control.policy import PolicyRunner
 from tarn.control.probe import ProbeTarget
 from tarn.control.pulse import Pulse, WallClock
-from tarn.control.scrape import Scraper, SentRequests, scrape_targets, tests_now
+from tarn.control.scrape import Scraper, SentRequests, Started, scrape_targets, tests_now
 from tarn.control.state import Saver
-from tarn.control.warmup import WarmupRequest
 from tarn.domain import (
     Acknowledge,
     Demand,
@@ -35,17 +35,16 @@ from tarn.domain import (
     Fact,
     InstanceState,
     Issue,
-    Launch,
     Reading,
     Resume,
     RuntimeWish,
 )
 from tarn.domain.apply_command import apply_command
 from tarn.domain.events import EventNote
-from tarn.domain.fleet import Fleet, Rules
+from tarn.domain.fleet import Fleet
 from tarn.domain.memory import saved
 from tarn.domain.model_totals import ModelTotalsHistory
-from tarn.domain.signals import Signals, SignalSelection, fleet_view
+from tarn.domain.signals import Signals, fleet_view
 from tarn.domain.tally import Tally
 from tarn.domain.tick import Observation, runtime_wish, tick
 from tarn.errors import PluginError, RefusedError, Superseded, TarnError
@@ -106,8 +105,6 @@ class ControlDependencies:
     wake: threading.Event
     over: Callable[[], None]
     """Called on the control thread when its work has ended."""
-    kept: SignalSelection = attrs.field(factory=SignalSelection)
-    """The signals that the policy reads, and what is kept for them."""
     journal: Journal | None = None
     """Writes events down; None: they are not written."""
     pulse: Pulse = attrs.field(factory=Pulse)
@@ -165,18 +162,16 @@ class Control:
     def __init__(
         self,
         fleet: Fleet,
-        rules: Rules,
-        launch: Launch,
-        warmup: tuple[WarmupRequest, ...],
+        editions: Editions,
         dependencies: ControlDependencies,
     ) -> None:
         self._fleet = fleet
+        self._editions = editions
+        self._edition = editions.keep_to(fleet.edition)
+        self._rules = self._edition.rules
         former = tuple(e for e in fleet.events if e.epoch != str(fleet.epoch))
         # The fleet as plugins know it; recovered instances are announced to them, too.
         self._told = attrs.evolve(fleet, events=former, instances=())
-        self._rules = rules
-        self._launch = launch
-        self._warmup = warmup
         self._targets: dict[str, ProbeTarget] = {}
         self._dependencies = dependencies
         wake = dependencies.wake.set
@@ -192,7 +187,7 @@ class Control:
         self._view: DiscoveryView | None = None
         self._due_s = float("-inf")
         self._acted_s = clock.now_s()
-        self._signals = Signals(kept=dependencies.kept)
+        self._signals = Signals(kept=self._edition.scaling.kept)
         self._measures = Measures(fleet, dependencies.scraper, clock)
         self._errors = 0
         self._repeats = RepeatCounter()
@@ -278,6 +273,7 @@ class Control:
         fenced = now_s - heard_s > self._rules.spec.master.fence_after_s
         readings = near.scraper.readings()
         answers = self._obey(near.inbox.drain(), now_s, at, fenced=fenced)
+        self._keep_to_edition()
         try:
             if not fenced:
                 self._act(readings, now_s, at, asking=asking)
@@ -363,6 +359,7 @@ class Control:
                 self._dependencies.scraper.looks().interval_s,
             )
             self._fleet = tick(self._fleet, seen, self._rules)
+            self._keep_to_edition()
             self._measures.count(self._fleet, seen.facts, now_s, late=late)
             if asking:
                 self._ask(readings, now_s, at)
@@ -371,6 +368,25 @@ class Control:
             raise
         except Exception as error:  # noqa: BLE001 (shown in the very next snapshot)
             self._survive(error)
+
+    def _keep_to_edition(self) -> None:
+        """Take the rules, the policy and the tests of the edition that the fleet goes to now."""
+        files = self._fleet.edition
+        if files.digest == self._edition.files.digest:
+            return
+        near, edition = self._dependencies, self._editions.keep_to(files)
+        self._editions.forget_others(self._fleet.editions)
+        self._edition, self._rules = edition, edition.rules
+        near.scraper.tests.take(edition.tests)
+        near.scraper.measure(edition.scaling.families)
+        near.policy.replace(edition.scaling.policy, edition.scaling.signals)
+        self._signals = Signals(kept=edition.scaling.kept)
+
+    def _started(self) -> dict[str, Started]:
+        """Return how instances were started, by their spec hash; '' stands for all others."""
+        editions = [self._editions.of(one) for one in self._fleet.editions]
+        each = {one.files.spec_hash: Started(one.launch, one.warmup) for one in editions}
+        return {**each, "": Started(self._edition.launch, self._edition.warmup)}
 
     def _ask(self, readings: Mapping[str, Reading], now_s: float, at: float) -> None:
         interval_s = self._dependencies.scraper.looks().interval_s
@@ -388,8 +404,8 @@ class Control:
             self._publishers.post(view)
         fleet, each_s = self._fleet, self._rules.spec.scaling.interval_s
         tests = tests_now(fleet, readings, near.scraper.tests, now_s, each_s)
-        sent = SentRequests(self._warmup, fleet.control, tests)
-        targets = scrape_targets(fleet.instances, self._targets, self._launch, sent)
+        sent = SentRequests(fleet.control, tests)
+        targets = scrape_targets(fleet.instances, self._targets, self._started(), sent)
         if targets != self._targets:
             self._targets = targets
             near.scraper.watch(targets)
@@ -397,7 +413,8 @@ class Control:
     def _post_wish(self, now_s: float) -> None:
         """Post which instances should run: when that changed, and every `REPEAT_S`."""
         fleet, old = self._fleet, self._wish
-        wish = runtime_wish(fleet, (self._launch,), self._dependencies.saver.below)
+        launches = tuple(self._editions.of(one).launch for one in fleet.editions)
+        wish = runtime_wish(fleet, launches, self._dependencies.saver.below)
         if old is not None and wish == attrs.evolve(old, revision=wish.revision):
             if now_s - self._wished_s < REPEAT_S:
                 return
@@ -430,7 +447,7 @@ class Control:
             signals=signal_status(
                 self._signals.history,
                 near.policy.signals(),
-                near.kept,
+                self._edition.scaling.kept,
                 len(self._fleet.of(InstanceState.READY)),
             ),
         )

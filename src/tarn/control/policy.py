@@ -66,6 +66,14 @@ class PolicyRunner:
         """
         self._worker.post((fleet, samples or {}))
 
+    def replace(self, policy: ScalingPolicy, signals: PluginSignals) -> None:
+        """Ask another policy from now on; an answer of the old one that is still due is ignored."""
+        self._worker.close(0.0)
+        with self._lock:
+            self._policy, self._signals = policy, signals
+            self._answer, self._judged = Unknown("the policy has not answered yet"), False
+        self._worker = self._hire()
+
     def signals(self) -> Mapping[str, tuple[tuple[float, Sample[float]], ...]]:
         """Return the history of each plugin's signal that the policy reads; any thread."""
         with self._lock:

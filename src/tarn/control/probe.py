@@ -187,11 +187,12 @@ class Probe:
 
     def __init__(self, instance_id: str, target: ProbeTarget, around: ProbeContext) -> None:
         self._id, self._target, self._around = instance_id, target, around
+        self.families = around.families
         self._live: Sample[bool] = Unknown("not probed yet")
         self._models: Sample[tuple[ModelState, ...]] = Unknown("not probed yet")
         self._gone = ""
         self._stub_ended: StubEnded | None = None
-        self._warm, self._cold = not target.warmup, ""
+        self._warm, self._cold, self._wrong = not target.warmup, "", ""
         self._unloaded: Sample[bool] | None = None
         self._metrics: dict[str, Sample[float]] = {}
         self._activity: Activity | None = None
@@ -316,6 +317,7 @@ class Probe:
             models=_aged(_said_ready(self._models, self._readiness.not_ready), http_age_s),
             warm=self._warm,
             cold=self._cold,
+            wrong=self._wrong,
             unloaded=self._unloaded,
             metrics={name: _aged(s, metrics_age_s) for name, s in self._metrics.items()},
             outcomes=self._outcomes,
@@ -415,13 +417,15 @@ class Probe:
         target = self._target
         headers = target.keys.of("inference")
         await warm_up(target.endpoint, target.warmup, self._stay_cold, headers=headers)
-        self._warm, self._cold = True, ""
+        self._warm, self._cold, self._wrong = True, "", ""
         self._around.changed(self._id)
         self._around.wake()
 
-    def _stay_cold(self, reason: str) -> None:
-        self._cold = reason
+    def _stay_cold(self, reason: str, *, wrong: bool = False) -> None:
+        self._cold, self._wrong = reason, reason if wrong else ""
         self._around.changed(self._id)
+        if wrong:
+            self._around.wake()
 
     async def _unload(self) -> None:
         target, said = self._target, self._set_unloaded
@@ -504,7 +508,7 @@ class Probe:
         if reply.status != 200:  # noqa: PLR2004
             self._metrics_failed(ProbeFailure(f"/metrics answered {reply.status}"))
             return
-        parser = MetricsParser(self._around.families.every)
+        parser = MetricsParser(self.families.every)
         for start in range(0, len(reply.body), PIECE):
             parser.feed(reply.body[start : start + PIECE])
             if start:
@@ -514,7 +518,7 @@ class Probe:
 
     def _take(self, seen: TritonMetrics) -> None:
         """Compute the signals from the metrics in *seen*."""
-        families, now_s = self._around.families, self._around.clock.now_s()
+        families, now_s = self.families, self._around.clock.now_s()
         before, self._rows = self._rows, rows(seen, self._rows)
         self._activity = observe(
             self._activity, seen, self._rows, now_s, self._around.kinds.ensembles
@@ -561,7 +565,7 @@ class Probe:
             if self._unread >= UNMEASURED_AFTER:
                 self._unmeasured = failure.reason
         unknown = Unknown(failure.reason)
-        names = (*_SIGNALS, "executing", *self._around.families.every)
+        names = (*_SIGNALS, "executing", *self.families.every)
         self._around.totals.silent(self._id)
         self._outcomes = {}
         self._set_metrics(dict.fromkeys(names, unknown), self._around.clock.now_s())

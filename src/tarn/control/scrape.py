@@ -35,6 +35,7 @@ __all__ = [
     "ProbeTarget",
     "Scraper",
     "SentRequests",
+    "Started",
     "WarmupRequest",
     "scrape_targets",
     "tests_now",
@@ -118,6 +119,13 @@ class Scraper:
             if not self._closing:
                 self._loop.call_soon_threadsafe(self._reconcile)
 
+    def measure(self, families: Families) -> None:
+        """Keep these families from now on; any thread, never blocks."""
+        with self._lock:
+            self._families = families
+            if not self._closing:
+                self._loop.call_soon_threadsafe(self._measure, families)
+
     def readings(self) -> Mapping[str, Reading]:
         """Return the newest reading of each instance, by id; any thread, never blocks.
 
@@ -177,6 +185,10 @@ class Scraper:
     def _finish(self) -> None:
         assert self._end is not None
         self._end.set()
+
+    def _measure(self, families: Families) -> None:
+        for probe in self._probes.values():
+            probe.families = families
 
     def _reconcile(self) -> None:
         with self._lock:
@@ -254,11 +266,17 @@ def _same_place(one: ProbeTarget, other: ProbeTarget) -> bool:
 
 
 @attrs.frozen
+class Started:
+    """How instances with one spec hash were started, and what they must answer to be ready."""
+
+    launch: Launch
+    warmup: tuple[WarmupRequest, ...] = ()
+
+
+@attrs.frozen
 class SentRequests:
     """The requests that are sent to instances, apart from the looks at them."""
 
-    warmup: tuple[WarmupRequest, ...] = ()
-    """Requests that an instance must answer before it is ready."""
     control: WantedCalls = NO_CALLS
     """The control calls that each serving instance must have had."""
     tests: Mapping[str, TestRequest] = MappingProxyType({})
@@ -268,12 +286,13 @@ class SentRequests:
 def scrape_targets(
     instances: Iterable[Instance],
     before: Mapping[str, ProbeTarget],
-    launch: Launch,
+    started: Mapping[str, Started],
     sent: SentRequests,
 ) -> dict[str, ProbeTarget]:
     """Return what to scrape, by instance id; unchanged targets are the same objects.
 
-    *before* is the last result, *launch* what the instances were started with.
+    *before* is the last result. *started* maps the spec hash of instances to how they were started;
+    the entry of the key '' counts for hashes that are not there, of a master before.
     """
     aimed: dict[str, ProbeTarget] = {}
     for i in instances:
@@ -285,17 +304,18 @@ def scrape_targets(
         )
         test, pace = sent.tests.get(i.id), _pace(i)
         new = (i.endpoint, i.unloading, i.stop_posted, test, pace)
+        own = started.get(i.spec_hash) or started[""]
         if old is None or old.calls is not calls or _of_instance(old) != new:
             old = ProbeTarget(
                 i.endpoint,
-                sent.warmup,
+                own.warmup,
                 unload=i.unloading,
                 leaving=i.stop_posted,
-                keys=keys(launch, i.id) if old is None else old.keys,
+                keys=keys(own.launch, i.id) if old is None else old.keys,
                 fresh=not i.adopted,
                 calls=calls,
                 had=i.calls,
-                load_within_s=launch.instance.start_timeout_s,
+                load_within_s=own.launch.instance.start_timeout_s,
                 test=test,
                 pace=pace,
             )

@@ -5,8 +5,7 @@ Each has its own connection, since Triton waits for open connections when it exi
 
 import asyncio
 import logging
-from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, Self
 
 import attrs
 
@@ -46,12 +45,27 @@ class WarmupRequest:
     method: str = "POST"
     content_type: str = "application/json"
     headers: tuple[tuple[str, str], ...] = ()
+    proof: TestRequest | None = attrs.field(default=None, repr=False)
+    """The request of ``update.smoke`` that it is; its answer must be the expected one."""
+
+    @classmethod
+    def proving(cls, proof: TestRequest) -> Self:
+        """Return *proof* as a warm-up request."""
+        kind = proof.content_type
+        return cls(proof.path, proof.body, content_type=kind, headers=proof.headers, proof=proof)
+
+
+class Failed(Protocol):
+    """Hears why a request failed."""
+
+    def __call__(self, reason: str, *, wrong: bool) -> None:
+        """*wrong*: the instance answered, but not as ``update.smoke`` expects."""
 
 
 async def warm_up(
     endpoint: Endpoint,
     requests: tuple[WarmupRequest, ...],
-    failed: Callable[[str], None],
+    failed: Failed,
     retry_s: float = RETRY_S,
     headers: tuple[tuple[str, str], ...] = (),
 ) -> None:
@@ -63,20 +77,31 @@ async def warm_up(
     """
     for wanted in requests:
         while (problem := await _warm(endpoint, wanted, headers)) is not None:
-            failed(f"{wanted.method} {wanted.path}: {problem}")
+            reason, wrong = problem
+            failed(f"{wanted.method} {wanted.path}: {reason}", wrong=wrong)
             await asyncio.sleep(retry_s)
 
 
 async def _warm(
     endpoint: Endpoint, wanted: WarmupRequest, headers: tuple[tuple[str, str], ...]
-) -> str | None:
-    """Return None if *wanted* succeeded, else why it did not."""
-    answer = await _send(endpoint, wanted, headers, TIMEOUT_S, LONGEST_BODY)
+) -> tuple[str, bool] | None:
+    """Return None if *wanted* succeeded, else why it did not, and whether its answer was wrong."""
+    proof = wanted.proof
+    longest = LONGEST_BODY if proof is None else LONGEST_ANSWER
+    answer = await _send(endpoint, wanted, headers, TIMEOUT_S, longest)
     if isinstance(answer, ProbeFailure):
-        return answer.reason
-    if answer.status // 100 == 2:  # noqa: PLR2004
+        return answer.reason, False
+    if answer.status // 100 != 2:  # noqa: PLR2004
+        said = f"{answer.status} {answer.body[:200].decode(errors='replace')}".strip()
+        # An error of the model is an answer, too; a model that is not there yet gives none.
+        verdict = None if proof is None else judge(proof, answer.status, answer.body, proven=True)
+        return said, verdict is not None and verdict[0] is AnswerVerdict.BAD
+    if proof is None or proof.expect is None:
         return None
-    return f"{answer.status} {answer.body[:200].decode(errors='replace')}".strip()
+    if answer is _TOO_LONG:
+        return f"its answer has more than {LONGEST_ANSWER} bytes", True
+    differs = proof.expect.differs(answer.body)
+    return (differs, True) if differs else None
 
 
 class RequestResult(NamedTuple):

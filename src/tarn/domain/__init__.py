@@ -6,14 +6,17 @@ from tarn.domain.codes import CODES, Code, Severity
 from tarn.domain.command import (
     Acknowledge,
     Adapt,
+    BeginUpdate,
     Command,
     ControlRequest,
     Demand,
     Done,
     Down,
     Drain,
+    HoldUpdate,
     PauseScaling,
     Resume,
+    Rollback,
     Scale,
 )
 from tarn.domain.control_calls import CallKind
@@ -37,7 +40,7 @@ from tarn.domain.reading import ModelState, Reading
 from tarn.domain.samples import Known, Sample, Unknown
 from tarn.domain.scaling import Decision, FleetView, Limits, Wish
 from tarn.domain.spec import Choice, ClusterSpec
-from tarn.domain.state import ClusterState, Pause, SavedState
+from tarn.domain.state import ClusterState, EditionFiles, Pause, SavedState
 from tarn.domain.view import FOLLOWER_NAME, Applied, DiscoveryView, Epoch, Member
 
 __all__ = [
@@ -50,6 +53,7 @@ __all__ = [
     "Adapt",
     "AffinityRule",
     "Applied",
+    "BeginUpdate",
     "CallKind",
     "Choice",
     "ClusterSpec",
@@ -63,6 +67,7 @@ __all__ = [
     "Done",
     "Down",
     "Drain",
+    "EditionFiles",
     "Ended",
     "Endpoint",
     "Epoch",
@@ -71,6 +76,7 @@ __all__ = [
     "ExitStatus",
     "Fact",
     "FleetView",
+    "HoldUpdate",
     "Instance",
     "InstanceState",
     "Issue",
@@ -90,6 +96,7 @@ __all__ = [
     "Recovered",
     "Requester",
     "Resume",
+    "Rollback",
     "Running",
     "RuntimeWish",
     "Sample",

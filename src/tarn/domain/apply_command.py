@@ -9,14 +9,17 @@ from tarn.domain.apply_plan import ASKED_FOR
 from tarn.domain.command import (
     Acknowledge,
     Adapt,
+    BeginUpdate,
     Command,
     ControlRequest,
     Demand,
     Done,
     Down,
     Drain,
+    HoldUpdate,
     PauseScaling,
     Resume,
+    Rollback,
     Scale,
 )
 from tarn.domain.control_calls import MOST_BYTES, MOST_CALLS, CallKind, ControlCall
@@ -27,12 +30,24 @@ from tarn.domain.hint_checks import hear_failures
 from tarn.domain.instance import Instance, InstanceState
 from tarn.domain.renewal import lacks, no_room
 from tarn.domain.state import Pause
+from tarn.domain.update import update_as_asked
 from tarn.errors import ConflictError, NotFoundError, RefusedError
 
 __all__ = ["apply_command"]
 
 # Commands that change the spec revision. An acknowledgement and a demand do not.
-_Ask = Scale | Adapt | PauseScaling | Resume | Drain | Down | ControlRequest
+_Ask = (
+    Scale
+    | Adapt
+    | PauseScaling
+    | Resume
+    | Drain
+    | Down
+    | BeginUpdate
+    | Rollback
+    | HoldUpdate
+    | ControlRequest
+)
 # Most followers that the spec does not list. Every tick looks at each of them.
 MOST_FOLLOWERS = 1000
 # Most of these that one principal may have, so that it cannot lock out the others.
@@ -98,7 +113,7 @@ class _CommandContext:
     cause: EventCause
 
 
-def _changed(  # noqa: PLR0911 (one for each command)
+def _changed(  # noqa: C901, PLR0911 (one for each command)
     fleet: Fleet, command: _Ask, rules: Rules, when: _CommandContext
 ) -> tuple[Fleet, str]:
     match command:
@@ -114,6 +129,8 @@ def _changed(  # noqa: PLR0911 (one for each command)
             return _drain(fleet, command, rules, when)
         case Down():
             return _down(fleet, when)
+        case BeginUpdate() | Rollback() | HoldUpdate():
+            return update_as_asked(fleet, command, when.at, when.cause)
         case ControlRequest():
             return _control(fleet, command, rules, when)
     assert_never(command)

@@ -15,6 +15,7 @@ from tarn.domain.plan import Plan
 from tarn.domain.renewal import after_another
 from tarn.domain.samples import Known
 from tarn.domain.strikes import count_relapse
+from tarn.domain.update import hashes_for
 from tarn.domain.verdicts import REPLACED_UNWELL
 
 __all__ = ["ASKED_FOR", "apply_plan"]
@@ -47,12 +48,12 @@ def apply_plan(fleet: Fleet, step: Plan, rules: Rules, now_s: float, at: float) 
     fresh = [
         Instance(
             id_of(fleet.name, number),
-            rules.spec_hash,
+            spec_hash,
             since_s=now_s,
             requested_s=now_s,
             calls=CallProgress(fleet.control.number).pruned(fleet.control),
         )
-        for number in range(first, first + step.launch)
+        for number, spec_hash in enumerate(hashes_for(fleet, rules, step.launch), first)
     ]
     notes.extend(("TARN-1100", i.id, "asked for") for i in fresh)
     everyone = sorted((*moved, *fresh), key=lambda i: i.id)

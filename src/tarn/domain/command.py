@@ -3,19 +3,23 @@
 import attrs
 
 from tarn.domain.control_calls import CallKind
+from tarn.domain.state import EditionFiles
 from tarn.domain.view import Applied
 
 __all__ = [
     "Acknowledge",
     "Adapt",
+    "BeginUpdate",
     "Command",
     "ControlRequest",
     "Demand",
     "Done",
     "Down",
     "Drain",
+    "HoldUpdate",
     "PauseScaling",
     "Resume",
+    "Rollback",
     "Scale",
 ]
 
@@ -63,6 +67,30 @@ class Down:
 
 
 @attrs.frozen
+class BeginUpdate:
+    """Take another edition of the spec, and replace the instances that it changes."""
+
+    edition: EditionFiles
+    changes: tuple[str, ...]
+    """What changes, a line each."""
+
+
+@attrs.frozen
+class Rollback:
+    """Undo the newest update, whether it is on its way or done."""
+
+    update: int | None = None
+    """Number of the update to undo; None: whichever is the newest."""
+
+
+@attrs.frozen
+class HoldUpdate:
+    """Replace no further instance, or go on."""
+
+    held: bool
+
+
+@attrs.frozen
 class Acknowledge:
     """A remote follower's acknowledgement, and for how long it is valid."""
 
@@ -104,7 +132,18 @@ class ControlRequest:
 
 
 Command = (
-    Scale | Adapt | PauseScaling | Resume | Drain | Down | Acknowledge | Demand | ControlRequest
+    Scale
+    | Adapt
+    | PauseScaling
+    | Resume
+    | Drain
+    | Down
+    | BeginUpdate
+    | Rollback
+    | HoldUpdate
+    | Acknowledge
+    | Demand
+    | ControlRequest
 )
 
 

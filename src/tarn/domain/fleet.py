@@ -11,7 +11,7 @@ from tarn.domain.instance import Ejection, FirstSign, FleetWideFailure, Instance
 from tarn.domain.outcomes import OutcomeHistory
 from tarn.domain.scaling import Decision, Limits, Lookback
 from tarn.domain.spec import ClusterSpec
-from tarn.domain.state import Pause
+from tarn.domain.state import EditionFiles, Pause, Update, present
 from tarn.domain.view import DiscoveryView, Epoch
 
 __all__ = ["DemandReport", "Fleet", "FollowerState", "HintCheck", "ReportedFailures", "Rules"]
@@ -139,6 +139,15 @@ class Fleet:
     min: int | None = None
     max: int | None = None
     pause: Pause | None = None
+    update: Update | None = None
+    """The update that is on its way; None: all instances have the spec of the rules, or will."""
+    updates: int = 0
+    """How many updates there were."""
+    updated: Update | None = None
+    """The newest update that has ended."""
+    editions: tuple[EditionFiles, ...] = ()
+    """The edition before, if there is one, and the present one; during an update the one that it
+    comes from, and the one that was asked for."""
     changed_s: float | None = None
     """When the policy last changed the size."""
     strikes: int = 0
@@ -207,6 +216,11 @@ class Fleet:
     @lookback.default
     def _first_lookback(self) -> Lookback:
         return Lookback.began(self.desired, self.started_s)
+
+    @property
+    def edition(self) -> EditionFiles:
+        """The edition whose spec holds now."""
+        return present(self.editions, self.update)
 
     def of(self, *states: InstanceState) -> tuple[Instance, ...]:
         """Return the alive instances in any of *states*."""

@@ -12,6 +12,7 @@ from tarn.domain.fleet import DemandReport, Fleet, FollowerState, Rules
 from tarn.domain.instance import Instance, InstanceState
 from tarn.domain.scaling import Decision
 from tarn.domain.state import SavedState
+from tarn.domain.update import FOR_UPDATE, REPLACED_BY_UPDATE
 from tarn.domain.view import DiscoveryView, Epoch
 
 __all__ = ["begin", "saved"]
@@ -43,6 +44,11 @@ def saved(fleet: Fleet, past_s: float) -> SavedState:
         min=fleet.min,
         max=fleet.max,
         pause=fleet.pause,
+        update=fleet.update,
+        updates=fleet.updates,
+        updated=fleet.updated,
+        # Before the first update, the files with which the master was started say the same.
+        editions=fleet.editions if fleet.updates else (),
         changed_at=0.0 if fleet.changed_s is None else fleet.changed_s + past_s,
         strikes=fleet.strikes,
         retry_at=fleet.retry_s + past_s if fleet.strikes else 0.0,
@@ -161,8 +167,19 @@ def begin(  # noqa: PLR0913 (everything a master knows when it starts)
         control=_wanted_calls(state),
         calls_of_absent=_absent(had, instances),
     )
-    fleet = fleet.note(at, "TARN-1002", fleet.name, f"epoch {epoch}")
+    fleet = _with_update(fleet, state).note(at, "TARN-1002", fleet.name, f"epoch {epoch}")
     return fleet.notes(at, [("TARN-1004", i.id, f"process {i.container_id}") for i in instances])
+
+
+def _with_update(fleet: Fleet, state: SavedState) -> Fleet:
+    """Return *fleet* with its editions, and the update that is on its way."""
+    return attrs.evolve(
+        fleet,
+        update=state.update,
+        updates=state.updates,
+        updated=state.updated,
+        editions=state.editions,
+    )
 
 
 def _absent(
@@ -217,6 +234,12 @@ def _recover(
     since, reason = drains.get(fact.instance_id, (at, ""))
     stopping = fact.instance_id in state.stops
     draining = fact.instance_id in drains or stopping
+    # Else it would be one too many next to its replacement, and could leave before that serves.
+    updated = (
+        state.update is not None
+        and fact.spec_hash != state.update.target
+        and fact.instance_id in state.retiring
+    )
     return Instance(
         fact.instance_id,
         fact.spec_hash,
@@ -232,6 +255,8 @@ def _recover(
         condemned=fact.instance_id in state.condemned,
         evicted=fact.instance_id in state.evicted,
         retiring=None if draining else state.retiring.get(fact.instance_id),
+        retiring_for=FOR_UPDATE if updated else "",
+        retiring_code=REPLACED_BY_UPDATE if updated else "",
         others_then=0 if draining else state.others_then.get(fact.instance_id, 0),
         # its stop was posted, so it had left the view everywhere
         withdrawn_s=now_s if stopping else None,

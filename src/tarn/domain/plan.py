@@ -101,7 +101,7 @@ def _retired(
     """Return those of *retiring* that leave now, so that the fleet has no more than it may."""
     if not retiring:
         return frozenset()
-    left = leaver(staying, retiring, fleet.desired)
+    left = leaver(staying, retiring, fleet, rules)
     kept = [i for i in retiring if i.id != left]
     beyond = min(len(kept), len(kept) + min(len(staying), fleet.desired) - most(fleet, rules))
     forced = surplus(kept, beyond, fleet) if beyond > 0 else []

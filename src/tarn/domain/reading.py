@@ -99,6 +99,8 @@ class Reading:
     """False while warm-up requests of the spec are still being sent."""
     cold: str = ""
     """Why the newest warm-up request failed; empty when none did."""
+    wrong: str = ""
+    """What was wrong with an answer to ``update.smoke``; empty: no wrong answer came."""
     unloaded: Sample[bool] | None = None
     """None: its models were not asked to unload. Known(True): none is left. Known(False): Triton
     waits for their last requests. Unknown: Triton refuses; the reason says why."""

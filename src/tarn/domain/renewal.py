@@ -14,6 +14,7 @@ import attrs
 from tarn.domain.fleet import Fleet, Rules
 from tarn.domain.instance import Instance, InstanceState
 from tarn.domain.strikes import may_relapse
+from tarn.domain.update import REPLACED_BY_UPDATE, may_leave
 from tarn.domain.verdicts import FOR_UNWELL, REPLACED_UNWELL
 
 __all__ = [
@@ -65,11 +66,17 @@ def lacks(instance: Instance, others: Iterable[Instance], desired: int) -> str:
     return ""
 
 
-def leaver(staying: Sequence[Instance], retiring: Sequence[Instance], desired: int) -> str:
+def leaver(
+    staying: Sequence[Instance], retiring: Sequence[Instance], fleet: Fleet, rules: Rules
+) -> str:
     """Return the id of the one of *retiring* that may leave now; empty when none may."""
     # One at a time, in the order of the requests, since each has a replacement of its own.
     for instance in sorted(retiring, key=lambda i: (i.retiring, i.number)):
-        if not lacks(instance, (*staying, *retiring), desired):
+        if instance.retiring_code == REPLACED_BY_UPDATE:
+            free = may_leave(instance, fleet, rules)
+        else:
+            free = not lacks(instance, (*staying, *retiring), fleet.desired)
+        if free:
             return instance.id
     return ""
 

@@ -300,11 +300,14 @@ class UpdateSpec:
     """How a new spec replaces an old one."""
 
     surge: int = attrs.field(default=1, validator=ge(0))
-    """Instances above the size while `tarn drain` replaces one."""
+    """Instances above the size while some are replaced."""
     max_unavailable: int = attrs.field(default=0, validator=ge(0))
-    """Instances that may be missing while an update runs. Does nothing in this version."""
+    """Instances of the size that may be missing while an update runs."""
+    watch_s: float = attrs.field(default=10.0, validator=ge(0))
+    """How long a new instance serves under watch before it counts, and the next old one leaves."""
     smoke: str | None = None
-    """File with requests that a new instance must answer. Not in this version."""
+    """File with requests, written as for ``instance.test_request``, that an instance must answer
+    before it is ready. A wrong answer undoes an update."""
 
 
 @attrs.frozen

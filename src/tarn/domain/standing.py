@@ -58,6 +58,8 @@ def mixture(fleet: Fleet, now_s: float) -> Mixture | None:
 
 
 def _is_mixed(fleet: Fleet) -> bool:
+    if fleet.update is not None:  # they are to differ
+        return False
     first = None
     for instance in fleet.instances:
         if not instance.in_view:

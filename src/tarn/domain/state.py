@@ -9,7 +9,7 @@ from tarn.domain.control_calls import ControlCall
 from tarn.domain.events import Event
 from tarn.domain.scaling import Decision
 
-__all__ = ["SCHEMA", "ClusterState", "Pause", "SavedState"]
+__all__ = ["SCHEMA", "ClusterState", "EditionFiles", "Pause", "SavedState", "Update", "present"]
 
 
 class ClusterState(enum.StrEnum):
@@ -40,6 +40,51 @@ class Pause:
 
 
 @attrs.frozen
+class EditionFiles:
+    """One edition of a cluster's spec, as a client sent it to a master."""
+
+    digest: str
+    """Of the content of all files; names the edition."""
+    spec_hash: str
+    """`Launch.spec_hash` of its instances. Editions that differ only in what a master does, such
+    as the limits of the size, have the same."""
+    files: Mapping[str, str] = attrs.field(hash=False, repr=False)
+    """Name to content: `SPEC`, `STAGED` and, if the spec names one, `TEST_REQUESTS`."""
+
+
+@attrs.frozen
+class Update:
+    """The way of a fleet from one spec to another. It ends when no instance has another spec."""
+
+    number: int
+    """Counts the updates of a cluster from 1."""
+    before: str
+    """Hash of the spec that the fleet comes from."""
+    after: str
+    """Hash of the spec that was asked for."""
+    began_at: float
+    """Wall time, Unix seconds."""
+    first: int = 1
+    """Number of its first new instance: what failed before says nothing of this update."""
+    undone: str = ""
+    """Why the fleet goes back to ``before``; empty: it goes on to ``after``."""
+    paused: bool = False
+    """No further instance is replaced until a person resumes it."""
+    proven: frozenset[str] = frozenset()
+    """Ids of the new instances that have proven themselves."""
+
+    @property
+    def target(self) -> str:
+        """Hash of the spec that all instances are to have."""
+        return self.before if self.undone else self.after
+
+
+def present(editions: tuple[EditionFiles, ...], update: Update | None) -> EditionFiles:
+    """Return the one of *editions* whose spec holds now; one that is undone does not."""
+    return editions[0 if update is not None and update.undone else -1]
+
+
+@attrs.frozen
 class SavedState:
     """The part of a fleet that is saved. All times are wall seconds."""
 
@@ -66,6 +111,15 @@ class SavedState:
     """Why launching was given up; empty while it goes on."""
     halted_by: str = ""
     """Id of the instance whose failure was the last."""
+    update: Update | None = None
+    """The update that is on its way."""
+    updates: int = 0
+    """How many updates there were."""
+    updated: Update | None = None
+    """The newest update that has ended."""
+    editions: tuple[EditionFiles, ...] = ()
+    """The edition before, and the present one; during an update the one that it comes from, and
+    the one that was asked for. Empty before the first update."""
     drains: tuple[tuple[str, float, str], ...] = ()
     """(instance id, since, reason) of each draining instance."""
     condemned: frozenset[str] = frozenset()

@@ -20,6 +20,7 @@ from tarn.domain.samples import Sample, Unknown
 from tarn.domain.scaling import Wish
 from tarn.domain.sizing import size
 from tarn.domain.standing import watch_mixture
+from tarn.domain.update import advance, judge
 from tarn.domain.verdicts import Suspicion, judge_outcomes, suspect_at_once
 from tarn.domain.view import Applied
 
@@ -72,6 +73,7 @@ def tick(fleet: Fleet, seen: Observation, rules: Rules) -> Fleet:
         fleet = attrs.evolve(fleet, pause=None)
         fleet = fleet.note(at, "TARN-1202", fleet.name, "the pause is over")
     fleet = size(fleet, rules, seen.wish, now_s, at)
+    fleet = advance(judge(fleet, facts, seen.readings, at), rules, now_s, at)
     fleet = retire_worn(fleet, rules, now_s, at)
     step = plan(fleet, rules, now_s)
     fleet = apply_plan(fleet, step, rules, now_s, at)

@@ -6,7 +6,7 @@ token.
 
 import contextlib
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Self
 
 import httpx
@@ -179,6 +179,31 @@ class MasterApi:
     def down(self, if_match: int | None = None) -> Json:
         """End the cluster."""
         return self._put("down", {}, if_match)
+
+    def spec(self) -> Json:
+        """Return the present spec as it was sent: ``digest``, and ``files`` by name."""
+        return self.get("/api/v1/spec")
+
+    def update(self, files: Mapping[str, str], changes: Sequence[str] = ()) -> Json:
+        """Take the spec of *files* (as of `spec`); *changes* says in lines what differs.
+
+        Raises:
+            RefusedError: Another update is on its way.
+            ConfigError: The spec is invalid.
+        """
+        return self._put("update", {"files": dict(files), "changes": list(changes)}, None)
+
+    def hold_update(self, *, paused: bool) -> Json:
+        """Let the update that is on its way wait, or go on."""
+        return self._put("update", {"paused": paused}, None)
+
+    def rollback(self, update: int | None = None) -> Json:
+        """Undo the newest update; with *update*, only if that is its number.
+
+        Raises:
+            RefusedError: There is none.
+        """
+        return self._put("rollback", {} if update is None else {"update": update}, None)
 
     def control(self, call: int | None = None) -> Json:
         """Return the wanted control calls with their state; with *call*, only that one."""

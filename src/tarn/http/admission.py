@@ -101,6 +101,8 @@ ACTIONS = {
     "/api/v1/demand": RoutePermission(FOLLOW, WRITE),
     "/api/v1/load-balancer": RoutePermission(FOLLOW),
     ROUTE: RoutePermission(SELF, OF_TRITON),
+    "/api/v1/spec": RoutePermission(ADMIN),
+    "/api/v1/update": RoutePermission(ADMIN, WRITE),
     **{f"/api/v1/{verb}": RoutePermission(ADMIN, WRITE) for verb in VERBS},
 }
 

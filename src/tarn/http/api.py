@@ -11,7 +11,7 @@ from starlette.types import Receive, Scope, Send
 
 from tarn.domain import Command, Done
 from tarn.domain.access import FOLLOW
-from tarn.domain.command import ControlRequest
+from tarn.domain.command import BeginUpdate, ControlRequest, HoldUpdate
 from tarn.domain.events import event_fields
 from tarn.errors import (
     ConfigError,
@@ -22,7 +22,7 @@ from tarn.errors import (
     TimedOutError,
 )
 from tarn.http.answers import Endpoints, RejectedError, body_of, error_answer, json_answer
-from tarn.http.commands import VERBS, acknowledge, command, demand, revision, wrong
+from tarn.http.commands import VERBS, acknowledge, command, demand, revision, update, wrong
 from tarn.http.feed import Feed, StreamPlaces, decision_changes, event_changes, fleet_changes
 from tarn.http.render import (
     authorizer_issues,
@@ -89,6 +89,8 @@ class ApiRoutes:
             **{f"/api/v1/{verb}": self.put for verb in VERBS},
             "/api/v1/followers/{name}": self.follower,
             "/api/v1/demand": self.demand,
+            "/api/v1/update": self.update,
+            "/api/v1/spec": self.spec,
         }
 
     def fold(self, snapshot: Snapshot) -> None:
@@ -206,6 +208,42 @@ class ApiRoutes:
                 "without parameters the model is loaded as it is in the repository",
             )
         return await self._obey(request, asked)
+
+    async def update(self, request: Request) -> Response:
+        """Begin an update to the spec of the body, or let the one that runs wait."""
+        editions, asked = self._sources.editions, update(await body_of(request))
+        if isinstance(asked, HoldUpdate):
+            return await self._obey(request, asked)
+        self._only_standing(request, "update the cluster", "A spec chooses what instances run")
+        if editions is None:
+            raise NotFoundError("this master takes no update", where="/api/v1/update")
+        files, changes = asked
+        try:
+            # Its models may lie on a file system that hangs; the other answers go on.
+            edition = await asyncio.to_thread(editions.made_of, files)
+        except (ValueError, OSError) as error:
+            raise ConfigError(str(error), where="/api/v1/update") from error
+        return await self._obey(request, BeginUpdate(edition, changes))
+
+    async def spec(self, request: Request) -> Response:
+        """Answer the files of the present edition of the spec, as they were sent."""
+        self._only_standing(request, "read the whole spec", "It may hold what is secret")
+        editions = self._sources.editions
+        if editions is None:
+            raise NotFoundError("this master does not show its spec", where="/api/v1/spec")
+        present = editions.present.files
+        return json_answer({"digest": present.digest, "files": dict(present.files)})
+
+    def _only_standing(self, request: Request, doing: str, why: str) -> None:
+        """Refuse those whom only an authorizer lets in: it decides about models, not about code."""
+        principal = principal_of(request)
+        if not self._rights.stands(principal):
+            raise NotAuthorizedError(
+                principal.user,
+                doing,
+                next_step=f"{why}. Only the owner, those in `admins`, and holders of the api token "
+                "may do that",
+            )
 
     async def follower(self, request: Request) -> Response:
         """Pass a follower's acknowledgement to the control thread."""

@@ -15,14 +15,17 @@ from tarn.domain import (
     Down,
     Drain,
     Epoch,
+    HoldUpdate,
     PauseScaling,
     Resume,
+    Rollback,
     Scale,
 )
 from tarn.errors import ConfigError
 from tarn.plain import seconds
+from tarn.plain.master_files import SMOKE, SPEC, STAGED, TEST_REQUESTS
 
-__all__ = ["VERBS", "acknowledge", "command", "demand", "revision", "wrong"]
+__all__ = ["VERBS", "acknowledge", "command", "demand", "revision", "update", "wrong"]
 
 _CALLS = {
     "load": CallKind.LOAD,
@@ -30,11 +33,15 @@ _CALLS = {
     "trace-settings": CallKind.TRACE,
     "log-settings": CallKind.LOG,
 }
-VERBS = ("scale", "adapt", "pause", "resume", "drain", "down", *_CALLS)
+VERBS = ("scale", "adapt", "pause", "resume", "drain", "down", "rollback", *_CALLS)
 
 Body = Mapping[str, object]
 
 _MOST = 2**31
+# Files of an edition of the spec.
+_EDITION = (SPEC, STAGED, TEST_REQUESTS, SMOKE)
+# Lines about what an update changes; the event shows them.
+_MOST_CHANGES = 50
 # A follower that is gone is noticed only after its lease. An agent asks for 15 s.
 LONGEST_LEASE_S = 300.0
 # Bytes of a follower's error, which is kept for each follower and shown to people.
@@ -70,8 +77,37 @@ def command(verb: str, body: Body) -> Command:
         case "load" | "unload" | "trace-settings" | "log-settings":
             return _control(_CALLS[verb], body)
         case _:
-            _only(body)
-            return Resume() if verb == "resume" else Down()
+            return _plain(verb, body)
+
+
+def _plain(verb: str, body: Body) -> Command:
+    if verb == "rollback":
+        _only(body, "update")
+        return Rollback(_whole(body, "update"))
+    _only(body)
+    return Resume() if verb == "resume" else Down()
+
+
+def update(body: Body) -> HoldUpdate | tuple[dict[str, str], tuple[str, ...]]:
+    """Return what ``PUT /api/v1/update`` asks for: a pause, or files and what they change.
+
+    Raises:
+        ConfigError: The body is not valid.
+    """
+    _only(body, "paused", "files", "changes")
+    if "paused" in body:
+        _only(body, "paused")
+        return HoldUpdate(_flag(body, "paused"))
+    files, changes = body.get("files"), body.get("changes", [])
+    if not isinstance(files, Mapping) or not {SPEC, STAGED} <= files.keys() <= set(_EDITION):
+        right = f"an object with {SPEC} and {STAGED}, and perhaps {' and '.join(_EDITION[2:])}"
+        raise wrong("files", "is missing" if files is None else f"= {_shown(files)}", right)
+    if not all(isinstance(text, str) for text in files.values()):
+        raise wrong("files", "has something else than text", "the text of each file")
+    if not isinstance(changes, list) or not all(isinstance(line, str) for line in changes):
+        raise wrong("changes", f"= {_shown(changes)}", "a list of lines")
+    lines = [line[:_LONGEST_TEXT] for line in changes[:_MOST_CHANGES]]
+    return dict(files), tuple(lines)
 
 
 def _control(kind: CallKind, body: Body) -> ControlRequest:

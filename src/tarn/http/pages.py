@@ -221,7 +221,7 @@ class PageRoutes:
         """Answer the redacted spec: ``key: value`` lines, or JSON."""
         principal = principal_of(request)
         hidden = await self.rights.hidden(principal, self._now)
-        spec = hidden.config(self.sources.config)
+        spec = hidden.config(self.sources.config())
         # Any environment variable may hold a secret: its value is only for those who may change the
         # fleet.
         names = without_values(spec)

@@ -37,6 +37,7 @@ __all__ = [
     "size_json",
     "status_json",
     "stopped",
+    "update_json",
     "view_json",
 ]
 
@@ -169,11 +170,43 @@ def status_json(snapshot: Snapshot, hidden: VisibilityFilter = NOTHING) -> dict[
         "manual": snapshot.manual,
         "limits": limits_json(snapshot.limits),
         "pause": {"until": pause.until, "reason": pause.reason} if pause else None,
+        "updating": update_json(snapshot, hidden),
+        "last_update": _ended_update(snapshot, hidden),
         "at": snapshot.at,
         "stale": snapshot.stale,
         "look_interval_s": round(snapshot.look_interval_s, 2),
         "faults": list(snapshot.faults),
         **issues_json(snapshot.issues, hidden),
+    }
+
+
+def update_json(snapshot: Snapshot, hidden: VisibilityFilter = NOTHING) -> dict[str, object] | None:
+    """Return how far the update is that is on its way; None where there is none."""
+    update = snapshot.update
+    if update is None:
+        return None
+    arrived = [i for i in snapshot.instances if i.spec_hash == update.target]
+    proven = sum(i.in_view and (bool(update.undone) or i.id in update.proven) for i in arrived)
+    state = "undoing" if update.undone else "paused" if update.paused else "rolling"
+    return {
+        "number": update.number,
+        "state": state,
+        "began_at": update.began_at,
+        "reason": hidden.text(update.undone),
+        "spec_hash": update.target,
+        "done": proven,
+        "of": max(snapshot.desired, proven),
+    }
+
+
+def _ended_update(snapshot: Snapshot, hidden: VisibilityFilter) -> dict[str, object] | None:
+    update = snapshot.updated
+    if update is None:
+        return None
+    return {
+        "number": update.number,
+        "state": "undone" if update.undone else "done",
+        "reason": hidden.text(update.undone),
     }
 
 

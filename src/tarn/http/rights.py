@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 import attrs
 
+from tarn.control.editions import Editions
 from tarn.control.mailbox import Inbox
 from tarn.domain import ANONYMOUS, Principal, ProxyRule, Readiness, Verdict
 from tarn.domain.access import (
@@ -46,8 +47,8 @@ class Sources:
     gate: AccessGate
     readiness: Callable[[], Readiness]
     """Whether the authorizer can answer; never blocks."""
-    config: Mapping[str, object]
-    """The spec as plain values, already redacted."""
+    config: Callable[[], Mapping[str, object]]
+    """Returns the present spec as plain values, already redacted; never blocks."""
     clock: Clock
     api_token: bytes | None = attrs.field(default=None, repr=False)
     """None if the master asks for none."""
@@ -77,6 +78,8 @@ class Sources:
     """Returns the keys of an instance's restricted API."""
     grpc: GrpcListener | None = None
     """Serves gRPC from when a load balancer first asks for it; None: there is none."""
+    editions: Editions | None = None
+    """Makes the editions of the spec that an update brings; None: it cannot be updated here."""
 
     @property
     def only_sessions(self) -> bool:
@@ -106,7 +109,8 @@ class Rights:
         self._guarding = sources.guards_models
         self._was_ready = False
         self._seen: object = None
-        self._known = frozenset(models_in(sources.config))
+        self._config = sources.config
+        self._known = frozenset(models_in(sources.config()))
         self._now_s = sources.clock.now_s
         # Principals whose newest verdict was stale, and since when; the oldest first.
         self._stale: OrderedDict[tuple[str, str], float] = OrderedDict()
@@ -180,6 +184,7 @@ class Rights:
             self._seen = snapshot.instances
             rows = (*snapshot.instances, *snapshot.ended)
             self._known |= {name for instance in rows for name, _, _ in instance.models}
+            self._known |= set(models_in(self._config()))  # an update may bring others
         if not self._known.issuperset(snapshot.models.newest):  # Triton counts it, or did
             self._known |= snapshot.models.newest.keys() - {OTHER}
         return self._known

@@ -23,6 +23,7 @@ __all__ = [
     "PROXY_TOKENS",
     "SCRAPE_TOKEN",
     "SECRETS",
+    "SMOKE",
     "SPEC",
     "SPNEGO_KEYTAB",
     "STAGED",
@@ -117,6 +118,8 @@ SPEC = "spec.yaml"
 STAGED = "staged.json"
 TEST_REQUESTS = "test_requests.json"
 """The file that ``instance.test_request`` names."""
+SMOKE = "smoke.json"
+"""The file that ``update.smoke`` names."""
 API_TOKEN = "api_token"  # noqa: S105 (a name)
 SECRETS = "secrets.json"
 """The variables that instances get from the spec's ``secrets``, with their values."""
@@ -139,6 +142,7 @@ MASTER_FILES = (
     SPEC,
     STAGED,
     TEST_REQUESTS,
+    SMOKE,
     API_TOKEN,
     SECRETS,
     TLS,

@@ -32,6 +32,7 @@ from tarn.domain.outlook import Holds, Prospect, holds, prospect
 from tarn.domain.signals import SIGNALS, SignalSelection
 from tarn.domain.sizing import fresh_demand
 from tarn.domain.standing import standing
+from tarn.domain.state import Update
 from tarn.domain.tally import Tally
 
 __all__ = [
@@ -168,6 +169,12 @@ class Snapshot:
     """The rules by which requests reach the same instance."""
     look_interval_s: float = 1.0
     """The time between two looks at an instance."""
+    update: Update | None = None
+    """The update that is on its way."""
+    updated: Update | None = None
+    """The newest update that has ended."""
+    spec_hash: str = ""
+    """Of the instances that the fleet is to have."""
 
     @property
     def faults(self) -> tuple[str, ...]:
@@ -215,8 +222,6 @@ def build_snapshot(
 ) -> Snapshot:
     """Return the snapshot of *fleet*; if the view is unchanged, its text comes from *old*."""
     stands = standing(fleet, rules, around.now_s)
-    followers = sorted({*fleet.followers, *rules.required, *rules.followers})
-    waiting = ((i.id, prospect(i, fleet, rules)) for i in fleet.instances)
     snapshot = Snapshot(
         at=around.at,
         name=fleet.name,
@@ -233,7 +238,7 @@ def build_snapshot(
         instances=fleet.instances,
         ended=fleet.ended,
         view=fleet.view,
-        followers=tuple(_follower(name, fleet, rules, around) for name in followers),
+        followers=_followers(fleet, rules, around),
         events=fleet.events,
         decisions=fleet.decisions,
         issues=around.issues,
@@ -245,11 +250,14 @@ def build_snapshot(
         tally=around.tally,
         models=around.models,
         now_s=around.now_s,
-        prospects={id_: waits for id_, waits in waiting if waits is not None},
+        prospects=_prospects(fleet, rules),
         demand=fresh_demand(fleet, around.now_s),
         control=fleet.control,
         affinity=around.affinity,
         look_interval_s=around.look_interval_s,
+        update=fleet.update,
+        updated=fleet.updated,
+        spec_hash=fleet.update.target if fleet.update is not None else rules.spec_hash,
     )
     same = old is not None and old.view is fleet.view
     text = old.instances_text if old and same else render_instances(snapshot)
@@ -260,6 +268,16 @@ def render_instances(snapshot: Snapshot) -> bytes:
     """Return ``host:port`` of each instance in the view, a line each."""
     lines = [f"{member.endpoint.http}\n" for member in snapshot.view.members]
     return "".join(lines).encode("utf-8", "replace")
+
+
+def _prospects(fleet: Fleet, rules: Rules) -> dict[str, Prospect]:
+    waiting = ((i.id, prospect(i, fleet, rules)) for i in fleet.instances)
+    return {id_: waits for id_, waits in waiting if waits is not None}
+
+
+def _followers(fleet: Fleet, rules: Rules, around: SnapshotInputs) -> tuple[Follower, ...]:
+    names = sorted({*fleet.followers, *rules.required, *rules.followers})
+    return tuple(_follower(name, fleet, rules, around) for name in names)
 
 
 def _follower(name: str, fleet: Fleet, rules: Rules, around: SnapshotInputs) -> Follower:

@@ -157,6 +157,19 @@ class KnownTests:
         self._proven: set[tuple[str, str]] = set()
         self._unfit: dict[tuple[str, str], str] = {}
 
+    def take(self, others: "KnownTests") -> None:
+        """Take the user's requests of *others*; what was learned of models is kept."""
+        written = {_key(test) for test in self._written}
+        self._written, self._off, self._cached = others.wanted
+        self._proven -= written
+        for key in written:
+            self._unfit.pop(key, None)
+
+    @property
+    def wanted(self) -> tuple[tuple[TestRequest, ...], bool, bool]:
+        """The requests of the user, whether none is wanted, and whether answers are kept."""
+        return self._written, self._off, self._cached
+
     def learn(self, model: str, config: Mapping[str, Any]) -> None:
         """Store Triton's answer about the configuration of *model*."""
         made = made_from(model, config)

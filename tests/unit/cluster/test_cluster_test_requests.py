@@ -9,7 +9,7 @@ import pytest
 from fake_fleet import FakeFleet
 
 from tarn.cluster import Cluster
-from tarn.control.launching import tests_in as known_tests
+from tarn.control.editions import tests_of as known_tests
 from tarn.control.warmup import WarmupRequest
 from tarn.errors import ConfigError
 from tarn.plain.master_files import TEST_REQUESTS
@@ -86,21 +86,20 @@ def spec(named: str | None):
     return attrs.evolve(one, instance=attrs.evolve(one.instance, test_request=named))
 
 
-def test_a_master_takes_the_file_then_the_warm_up(tmp_path: Path) -> None:
-    (tmp_path / TEST_REQUESTS).write_text(json.dumps(GOOD))
-    known = known_tests(tmp_path, spec("/client/test.json"), WARM)
+def test_a_master_takes_the_file_then_the_warm_up() -> None:
+    text = json.dumps(GOOD)
+    known = known_tests(spec("/client/test.json"), text, WARM)
     found = {model: known.test_for(model) for model in ("echo", "a b")}
     assert {model: test.source for model, test in found.items() if test} == {
         "echo": FILE,
         "a b": WARM_UP,
     }
     assert found["a b"] == known.test_for("a b")
-    assert known_tests(tmp_path, spec(None), WARM).test_for("echo") is not None
-    assert known_tests(tmp_path, spec("none"), WARM).test_for("echo") is None
+    assert known_tests(spec(None), text, WARM).test_for("echo") is not None
+    assert known_tests(spec("none"), text, WARM).test_for("echo") is None
 
 
-def test_a_master_refuses_a_file_that_no_client_brought(tmp_path: Path) -> None:
-    (tmp_path / TEST_REQUESTS).write_text("{}")
+def test_a_master_refuses_a_file_that_no_client_brought() -> None:
     with pytest.raises(ConfigError, match=r"model is missing") as caught:
-        known_tests(tmp_path, spec("/client/test.json"), ())
+        known_tests(spec("/client/test.json"), "{}", ())
     assert caught.value.code == "TARN-2013"

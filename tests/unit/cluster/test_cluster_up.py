@@ -72,15 +72,14 @@ def test_attaches_to_a_cluster_with_an_equal_spec(fleet):
 
 
 def test_shows_the_difference_to_another_spec(fleet):
-    """Exit code 1, each changed path, and the two ways out."""
+    """Exit code 1, each changed path, and the way out."""
     cluster(fleet).up()
     with pytest.raises(TarnError) as caught:
         cluster(fleet, replicas={"max": 4}).up()
     assert caught.value.code == "TARN-2102"
     assert caught.value.exit_code == 1
     assert "replicas.max: 10 -> 4" in str(caught.value)
-    step = "`tarn down -c demo` ends it; then `tarn up` starts it with this spec"
-    assert caught.value.next_step.startswith(step)
+    assert caught.value.next_step.startswith("`tarn update` with the same options brings it")
     assert fleet.verbs().count("submit") == 1
 
 

@@ -330,20 +330,6 @@ def test_keys_of_restricted_parts_are_masked_whatever_their_name(name: str) -> N
     assert config.redact([f"--{name}={groups[0]}"]) == [f"--{name}={shown[0]}"]
 
 
-def test_a_key_that_does_nothing_yet_is_not_taken_in_silence(tmp_path: Path, offered: Any) -> None:
-    """Updates come with a later part; nothing is said of what nobody wrote."""
-    path = tmp_path / "tarn.yaml"
-    path.write_text("name: a\nmodels: /m\nupdate: {surge: 2, max_unavailable: 0}\n")
-    notes = config.load(path, environ={}, plugins=offered).notes
-    assert notes == tuple(
-        f"tarn.yaml:3: update.{key} is accepted, and does nothing in this version; updates come "
-        "with the part MODELS"
-        for key in ("max_unavailable",)
-    )
-    path.write_text("name: a\nmodels: /m\n")
-    assert config.load(path, environ={}, plugins=offered).notes == ()
-
-
 def test_a_limit_of_memory_is_refused_where_nobody_measures_it(
     offered: plugins.Plugins, tmp_path: Path
 ) -> None:

@@ -1,7 +1,7 @@
 """A control thread among fakes: the clock stands, the world obeys, and everything is recorded."""
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
 from types import TracebackType
 from typing import Any, Self
@@ -9,18 +9,21 @@ from typing import Any, Self
 import attrs
 
 from tarn.control.affinity import AffinityRunner, KnownTraits
+from tarn.control.editions import Edition
 from tarn.control.journal import Announcer
 from tarn.control.look_queue import LookStatus
 from tarn.control.loop import Control, ControlDependencies, ControlResult
 from tarn.control.mailbox import Inbox
-from tarn.control.policy import PolicyRunner
+from tarn.control.policy import PolicyRunner, Scaling
 from tarn.control.probe import ProbeTarget
 from tarn.control.pulse import Pulse
+from tarn.control.scrape import Families
 from tarn.control.state import Saver
 from tarn.domain import (
     ClusterSpec,
     Command,
     Done,
+    EditionFiles,
     Epoch,
     FleetView,
     Known,
@@ -34,6 +37,8 @@ from tarn.domain.counters import CounterSet
 from tarn.domain.fleet import Rules
 from tarn.domain.memory import begin
 from tarn.domain.model_totals import ModelTotals
+from tarn.domain.plugin_signals import PluginSignals
+from tarn.domain.signals import SignalSelection
 from tarn.domain.spec import DrainSpec, ReplicasSpec
 from tarn.read.snapshot import Board, Snapshot, blank_snapshot
 from tarn.testing.context import cluster_spec, launch_of
@@ -78,6 +83,9 @@ class FakeScraper:
     def traits(self) -> KnownTraits:
         return self.known
 
+    def measure(self, families: Families) -> None:
+        self.families = families
+
     def watch(self, targets: Mapping[str, ProbeTarget]) -> None:
         self.targets = dict(targets)
         self.watched += 1
@@ -119,6 +127,42 @@ class Policy:
         if isinstance(self.answer, Exception):
             raise self.answer
         return self.answer
+
+
+class FakeEditions:
+    """Editions that a test makes."""
+
+    def __init__(self, first: Edition) -> None:
+        self.present = first
+        self._each = {first.files.digest: first}
+
+    def add(self, edition: Edition) -> Edition:
+        self._each[edition.files.digest] = edition
+        return edition
+
+    def of(self, files: EditionFiles) -> Edition:
+        return self._each[files.digest]
+
+    def keep_to(self, files: EditionFiles) -> Edition:
+        self.present = self.of(files)
+        return self.present
+
+    def forget_others(self, files: Iterable[EditionFiles]) -> None:
+        kept = {one.digest for one in files}
+        self._each = {digest: one for digest, one in self._each.items() if digest in kept}
+
+
+def edition(rules: Rules, policy: Any, digest: str = "first") -> Edition:
+    """Return the edition of the spec in *rules*."""
+    return Edition(
+        EditionFiles(digest, rules.spec_hash, {}),
+        rules,
+        launch_of(rules.spec, rules.spec_hash),
+        (),
+        KnownTests(),
+        Scaling(policy, PluginSignals(), SignalSelection(), Families()),
+        {},
+    )
 
 
 class Discovery(FakeDiscovery):
@@ -204,7 +248,10 @@ class Desk:
             over=self.over.set,
             pulse=self.pulse,
         )
-        self.control = Control(fleet, self.rules, launch_of(some), (), near)
+        first = edition(self.rules, policy or self.policy)
+        self.editions = FakeEditions(first)
+        fleet = attrs.evolve(fleet, editions=fleet.editions or (first.files,))
+        self.control = Control(fleet, self.editions, near)
 
     def _count(self, _snapshot: Snapshot) -> None:
         self.published += 1

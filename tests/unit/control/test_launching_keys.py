@@ -7,42 +7,50 @@ import attrs
 import pytest
 
 from tarn.cluster.start.launch import triton_secret
-from tarn.control.launching import launch_in
-from tarn.domain import Secret
+from tarn.config import dump
+from tarn.config.document import text_of
+from tarn.control.editions import Edition, Editions, edition_files
+from tarn.control.policy import Scaling
+from tarn.control.scrape import Families
+from tarn.domain import ClusterSpec, Secret
+from tarn.domain.plugin_signals import PluginSignals
+from tarn.domain.signals import SignalSelection
 from tarn.errors import ConfigError, LaunchError
 from tarn.testing.context import cluster_spec
+from tarn.testing.fakes import FakePolicy
 
 
-@pytest.fixture
-def directory(tmp_path: Path) -> Path:
-    (tmp_path / "staged.json").write_text(json.dumps({"location": "/models"}))
-    return tmp_path
+def made(directory: Path, spec: ClusterSpec) -> Edition:
+    """Return the edition of *spec* that a master makes which has its files in *directory*."""
+    files = {"spec.yaml": text_of(dump(spec)), "staged.json": json.dumps({"location": "/models"})}
+    policy = Scaling(FakePolicy(), PluginSignals(), SignalSelection(), Families())
+    return Editions(directory, lambda _spec: policy).of(edition_files(files))
 
 
-def test_a_master_has_what_the_client_brought(directory: Path) -> None:
+def test_a_master_has_what_the_client_brought(tmp_path: Path) -> None:
     """And shows it to nobody."""
-    (directory / "triton.secret").write_bytes(b"open-sesame\n")
-    launch = launch_in(directory, cluster_spec())
+    (tmp_path / "triton.secret").write_bytes(b"open-sesame\n")
+    launch = made(tmp_path, cluster_spec()).launch
     assert launch.keys == Secret("open-sesame")
     assert "sesame" not in repr(launch)
 
 
 @pytest.mark.parametrize("content", [None, b"", b" \n"])
-def test_without_it_nothing_is_started(directory: Path, content: bytes | None) -> None:
+def test_without_it_nothing_is_started(tmp_path: Path, content: bytes | None) -> None:
     """Better no instance than one that anybody may empty."""
     if content is not None:
-        (directory / "triton.secret").write_bytes(content)
+        (tmp_path / "triton.secret").write_bytes(content)
     with pytest.raises(LaunchError) as caught:
-        launch_in(directory, cluster_spec())
+        made(tmp_path, cluster_spec())
     assert caught.value.code == "TARN-3780"
-    assert str(directory / "triton.secret") in str(caught.value)
+    assert str(tmp_path / "triton.secret") in str(caught.value)
 
 
-def test_where_nothing_is_restricted_it_is_not_asked_for(directory: Path) -> None:
+def test_where_nothing_is_restricted_it_is_not_asked_for(tmp_path: Path) -> None:
     """A user who opens everything needs no keys."""
     spec = cluster_spec()
     spec = attrs.evolve(spec, triton=attrs.evolve(spec.triton, restricted=()))
-    assert launch_in(directory, spec).keys is None
+    assert made(tmp_path, spec).launch.keys is None
 
 
 def test_a_client_makes_it_once(tmp_path: Path) -> None:

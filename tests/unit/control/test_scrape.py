@@ -576,9 +576,13 @@ def test_a_warm_up_that_is_refused_says_so_and_is_sent_again() -> None:
         port = probe.getsockname()[1]
     heard: list[str] = []
 
+    def hear(reason: str, *, wrong: bool) -> None:
+        assert not wrong
+        heard.append(reason)
+
     async def try_for_a_while() -> None:
         async with asyncio.timeout(0.2):
-            await warm_up(Endpoint("127.0.0.1", port, 1, port), (ECHO,), heard.append, 0.01)
+            await warm_up(Endpoint("127.0.0.1", port, 1, port), (ECHO,), hear, 0.01)
 
     with pytest.raises(TimeoutError):
         asyncio.run(try_for_a_while())

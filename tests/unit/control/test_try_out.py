@@ -12,7 +12,7 @@ import pytest
 from test_scrape import Watcher, watching
 
 from tarn.control import port_watcher, warmup
-from tarn.control.scrape import ProbeTarget, Scraper, SentRequests, scrape_targets
+from tarn.control.scrape import ProbeTarget, Scraper, SentRequests, Started, scrape_targets
 from tarn.control.warmup import RequestResult, try_out
 from tarn.domain import Endpoint, Instance, InstanceState, Launch, Reading, spec
 from tarn.testing.fake_triton import FakeTriton
@@ -307,16 +307,17 @@ def test_a_target_changes_with_its_test_and_the_others_stay_the_same_objects() -
         Instance(name, "hash", InstanceState.READY, endpoint=endpoint)
         for name, endpoint in zip("ab", endpoints, strict=True)
     ]
-    before = scrape_targets(both, {}, launch, SentRequests())
-    after = scrape_targets(both, before, launch, SentRequests(tests={"a": body(1)}))
+    started = {"": Started(launch)}
+    before = scrape_targets(both, {}, started, SentRequests())
+    after = scrape_targets(both, before, started, SentRequests(tests={"a": body(1)}))
     assert after["a"].test == body(1)
     assert after["a"].test is not None
     assert after["a"].test.source == FILE
     assert after["b"] is before["b"]
     assert (
-        scrape_targets(both, after, launch, SentRequests(tests={"a": body(1)}))["a"] is after["a"]
+        scrape_targets(both, after, started, SentRequests(tests={"a": body(1)}))["a"] is after["a"]
     )
-    assert scrape_targets(both, after, launch, SentRequests())["a"].test is None
+    assert scrape_targets(both, after, started, SentRequests())["a"].test is None
 
 
 def test_a_test_request_that_cannot_be_sent_is_an_error_of_ours() -> None:

@@ -53,7 +53,7 @@ def sources(
         inbox=Inbox(lambda: None),
         gate=DirectAuthorizer(authorizer),
         readiness=lambda: Readiness(ready=ready),
-        config={},
+        config=dict,
         clock=RealClock(),
         groups=_groups,
     )

@@ -356,7 +356,7 @@ def test_status_has_the_shape_that_clients_rely_on(web: httpx.Client) -> None:
         *("name", "runtime", "state", "reason", "epoch", "spec_revision", "view_revision"),
         *("desired", "ready", "manual", "limits", "pause", "at", "stale", "instances", "ended"),
         *("followers", "warnings", "faults", "issues", "troubles", "holds", "demand"),
-        *("authorizer", "look_interval_s"),
+        *("authorizer", "look_interval_s", "updating", "last_update"),
     }
     assert set(body["instances"][0]) == {
         *("id", "state", "suspect", "reason", "node", "container_id", "spec_hash", "age_s"),

@@ -191,6 +191,11 @@ class Status(Record):
     """The size that was set by hand; None: the policy chooses it."""
     limits: SizeLimits | None = attrs.field(default=None, metadata={_KIND: SizeLimits})
     pause: SizePause | None = attrs.field(default=None, metadata={_KIND: SizePause})
+    updating: Mapping[str, Any] | None = None
+    """The update that is on its way: ``number``, ``state`` (``rolling``, ``paused``, ``undoing``),
+    ``done`` and ``of`` instances, ``reason``."""
+    last_update: Mapping[str, Any] | None = None
+    """How the newest update ended: ``number``, ``state`` (``done``, ``undone``), ``reason``."""
     spec_revision: int | None = None
     view_revision: int | None = None
     at: float | None = None

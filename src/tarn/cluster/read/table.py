@@ -22,6 +22,7 @@ __all__ = [
     "read_off",
     "settings_words",
     "span",
+    "update_words",
 ]
 
 MINUTE_S, HOUR_S, DAY_S = 60, 3600, 86400
@@ -58,6 +59,8 @@ def cluster_table(status: Mapping[str, Any], api: str | None) -> str:
         f"{status['name']} is {status['state']}{stale}{reason}",
         f"{status.get('ready', 0)} of {status.get('desired', 0)} ready{limits}",
     ]
+    if update := status.get("updating"):
+        lines.append(update_words(update))
     held = status.get("holds") or {}
     if (held.get("policy") or {}).get("wanted") is not None:
         lines.append(f"size: {(held.get('size') or {}).get('sentence', '')}")
@@ -72,6 +75,12 @@ def cluster_table(status: Mapping[str, Any], api: str | None) -> str:
     if issues := issue_lines(status):
         lines += ["", *issues]
     return "\n".join(lines)
+
+
+def update_words(update: Mapping[str, Any]) -> str:
+    """Return how far an update is, as text."""
+    doing = {"undoing": "goes back", "paused": "is paused"}.get(update["state"], "is on its way")
+    return f"update {update['number']} {doing}: {update['done']} of {update['of']} instances"
 
 
 def issue_lines(status: Mapping[str, Any]) -> list[str]:

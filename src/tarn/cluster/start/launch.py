@@ -37,6 +37,7 @@ __all__ = [
     "difference",
     "dry_run",
     "flat",
+    "preflight",
     "starting",
     "triton_secret",
 ]
@@ -87,7 +88,7 @@ def bring_up(
     hear(Progress("preflight", "checking the spec, the runtime and the model repository"))
     try:
         # A running cluster holds its resources already, so the runtime would find none free.
-        _preflight(spec, environment, () if running is not None else deployer.check(spec), hear)
+        preflight(spec, environment, () if running is not None else deployer.check(spec), hear)
     except TarnError as error:
         error.add_note(SAYS_MORE)
         raise
@@ -114,7 +115,7 @@ def _note_token(
         hear(Progress("preflight", found, note=True))
 
 
-def _preflight(
+def preflight(
     spec: ClusterSpec, environment: ClusterEnvironment, findings: Iterable[Finding], hear: Hear
 ) -> None:
     """Raise on fatal findings: the runtime's *findings*, and those of this machine."""
@@ -194,7 +195,8 @@ def _compare(spec: ClusterSpec, environment: ClusterEnvironment) -> None:
         "it runs with another spec:\n  " + "\n  ".join(lines),
         code="TARN-2102",
         where=spec.name,
-        next_step=f"`tarn down -c {spec.name}` ends it; then `tarn up` starts it with this spec.",
+        next_step="`tarn update` with the same options brings it to this spec, and says first what "
+        "that changes.",
     )
 
 

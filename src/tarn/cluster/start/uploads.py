@@ -17,7 +17,7 @@ from tarn.hookspecs import RuntimeFactory
 from tarn.interfaces import Finding, Progress
 from tarn.plain import did_you_mean
 from tarn.plain.credentials import keytab_keys
-from tarn.plain.master_files import PROXY_TOKENS, SPNEGO_KEYTAB, TEST_REQUESTS
+from tarn.plain.master_files import PROXY_TOKENS, SMOKE, SPNEGO_KEYTAB, TEST_REQUESTS
 from tarn.tls.contexts import LOOPBACK
 from tarn.triton.test_files import LONGEST_FILE, parse
 
@@ -205,28 +205,30 @@ def _token(where: str, source: str, environ: Mapping[str, str]) -> str:
 
 
 def look_at_tests(spec: ClusterSpec) -> Iterator[Finding]:
-    """Yield findings on the file that ``instance.test_request`` names."""
-    path = _path(spec)
-    if path is None:
-        return
-    text, found = _read(path)
+    """Yield findings on the files of ``instance.test_request`` and ``update.smoke``."""
+    for key, _, path in _named(spec):
+        yield from _look(spec, key, path)
+
+
+def _look(spec: ClusterSpec, key: str, path: Path) -> Iterator[Finding]:
+    text, found = _read(key, path)
     yield from found
     if found:
         return
     requests, flaws = parse(text)
     for flaw in flaws:
-        where = f"{_KEY} = '{path}'" + (f", {flaw.where}" if flaw.where else "")
+        where = f"{key} = '{path}'" + (f", {flaw.where}" if flaw.where else "")
         yield Finding(CODE, where, flaw.found, f"Expected {flaw.right}")
     serve = spec.models.serve
     for request in requests:
         if serve and request.model not in serve:
             lacks = f"'{request.model}' is not in models.serve"
             step = did_you_mean(request.model, serve) or f"models.serve has {', '.join(serve)}"
-            yield Finding(CODE, f"{_KEY} = '{path}', model", lacks, step)
+            yield Finding(CODE, f"{key} = '{path}', model", lacks, step)
 
 
 def carried_tests(spec: ClusterSpec) -> Mapping[str, bytes]:
-    """Return the file of ``instance.test_request`` by its name at the master; may be empty.
+    """Return the files of ``instance.test_request`` and ``update.smoke``, by name at the master.
 
     Raises:
         ConfigErrors: The file cannot be read, or has errors.
@@ -237,18 +239,20 @@ def carried_tests(spec: ClusterSpec) -> Mapping[str, bytes]:
     ]
     if wrong:
         raise ConfigErrors(wrong)
-    path = _path(spec)
-    return {} if path is None else {TEST_REQUESTS: path.read_bytes()}
+    return {name: path.read_bytes() for _, name, path in _named(spec)}
 
 
-def _path(spec: ClusterSpec) -> Path | None:
-    named = spec.instance.test_request
-    return None if named in (None, NO_TEST) else Path(str(named))
+def _named(spec: ClusterSpec) -> Iterator[tuple[str, str, Path]]:
+    """Yield key, name at the master, and path of each file with requests."""
+    if spec.instance.test_request not in (None, NO_TEST):
+        yield _KEY, TEST_REQUESTS, Path(str(spec.instance.test_request))
+    if spec.update.smoke is not None:
+        yield "update.smoke", SMOKE, Path(spec.update.smoke)
 
 
-def _read(path: Path) -> tuple[bytes, tuple[Finding, ...]]:
+def _read(key: str, path: Path) -> tuple[bytes, tuple[Finding, ...]]:
     """Return the file, cut one byte after the allowed length, or why it cannot be read."""
-    where, step = f"{_KEY} = '{path}'", "Name a file of this machine that you may read"
+    where, step = f"{key} = '{path}'", "Name a file of this machine that you may read"
     try:
         if path.exists() and not path.is_file():
             return b"", (Finding(CODE, where, "is not a file", step),)
@@ -256,5 +260,6 @@ def _read(path: Path) -> tuple[bytes, tuple[Finding, ...]]:
             return file.read(LONGEST_FILE + 1), ()
     except OSError as error:
         found = f"cannot be read ({error.strerror})"
-        step = f"{step}; '{NO_TEST}' switches test requests off"
+        if key == _KEY:
+            step = f"{step}; '{NO_TEST}' switches test requests off"
         return b"", (Finding(CODE, where, found, step),)
